@@ -1,0 +1,159 @@
+//! Concurrency: at most L permits held at the same time. A permit ends when it is released, or at
+//! its expiry unless it is renewed.
+
+use super::Admission;
+use crate::quota::InFlight;
+
+/// Units held under one permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds them.
+    pub permit: u128,
+    /// How many.
+    pub units: u64,
+    /// When they end by themselves.
+    pub expires_us: u64,
+    /// The lease time that they were granted or renewed with.
+    pub lease_us: u64,
+}
+
+impl Lease {
+    /// The expiry as seen at `now_us`: never further away than the lease time, so that a clock
+    /// that stepped back locks nobody.
+    fn ends_us(&self, now_us: u64) -> u64 {
+        self.expires_us.min(now_us + self.lease_us)
+    }
+}
+
+/// What a concurrency limit remembers: leases, the first to end first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    leases: Vec<Lease>,
+}
+
+impl Leases {
+    /// From leases in any order.
+    #[must_use]
+    pub fn new(mut leases: Vec<Lease>) -> Self {
+        leases.sort_by_key(|lease| lease.expires_us);
+        Self { leases }
+    }
+
+    /// The leases, the first to end first, those that have ended included.
+    pub fn leases(&self) -> impl ExactSizeIterator<Item = &Lease> {
+        self.leases.iter()
+    }
+
+    fn live(&self, now_us: u64) -> impl Iterator<Item = &Lease> {
+        self.leases
+            .iter()
+            .filter(move |lease| lease.expires_us > now_us)
+    }
+
+    fn held(&self, now_us: u64) -> u64 {
+        self.live(now_us).map(|lease| lease.units).sum()
+    }
+
+    /// Whether `cost` more units may be held.
+    #[must_use]
+    pub fn admit(&self, in_flight: &InFlight, cost: u64, now_us: u64) -> Admission {
+        if cost > in_flight.max_in_flight() {
+            return Admission::NEVER;
+        }
+        let used = self.held(now_us) + cost;
+        let Some(excess) = used
+            .checked_sub(in_flight.max_in_flight())
+            .filter(|e| *e > 0)
+        else {
+            return Admission::NOW;
+        };
+        Admission::after(self.nth_end_us(excess, now_us) - now_us)
+    }
+
+    /// When the `nth` unit to end does.
+    fn nth_end_us(&self, nth: u64, now_us: u64) -> u64 {
+        // Only a clock that stepped back can have put the ends out of order.
+        if self
+            .leases
+            .iter()
+            .any(|lease| lease.expires_us > lease.ends_us(now_us))
+        {
+            let mut anchored = self.clone();
+            anchored.anchor(now_us);
+            return anchored.nth_end_us(nth, now_us);
+        }
+        let mut seen = 0;
+        for lease in self.live(now_us) {
+            seen += lease.units;
+            if seen >= nth {
+                return lease.expires_us;
+            }
+        }
+        now_us
+    }
+
+    /// Holds `cost` units under `permit`.
+    pub fn charge(&mut self, in_flight: &InFlight, cost: u64, permit: u128, now_us: u64) {
+        self.leases.retain(|lease| lease.expires_us > now_us);
+        self.anchor(now_us);
+        let lease_us = in_flight.lease_us();
+        self.insert(Lease {
+            permit,
+            units: cost,
+            expires_us: now_us + lease_us,
+            lease_us,
+        });
+    }
+
+    /// After a clock that stepped back: no lease ends later than one granted now would.
+    pub fn anchor(&mut self, now_us: u64) {
+        let mut moved = false;
+        for lease in &mut self.leases {
+            let ends_us = lease.ends_us(now_us);
+            moved |= ends_us != lease.expires_us;
+            lease.expires_us = ends_us;
+        }
+        if moved {
+            self.leases.sort_by_key(|lease| lease.expires_us);
+        }
+    }
+
+    /// Gives a permit back. Whether it was held.
+    pub fn release(&mut self, permit: u128, now_us: u64) -> bool {
+        let held = self.live(now_us).any(|lease| lease.permit == permit);
+        self.leases
+            .retain(|lease| lease.permit != permit && lease.expires_us > now_us);
+        held
+    }
+
+    /// Lets a held permit last a whole lease from now. Whether it was held.
+    pub fn renew(&mut self, in_flight: &InFlight, permit: u128, now_us: u64) -> bool {
+        let held = self.live(now_us).filter(|lease| lease.permit == permit);
+        let units = held.map(|lease| lease.units).sum();
+        let was_held = self.release(permit, now_us);
+        if was_held {
+            self.charge(in_flight, units, permit, now_us);
+        }
+        was_held
+    }
+
+    /// Units that may still be held.
+    #[must_use]
+    pub fn remaining(&self, in_flight: &InFlight, now_us: u64) -> u64 {
+        in_flight.max_in_flight().saturating_sub(self.held(now_us))
+    }
+
+    /// Until the last lease ends.
+    #[must_use]
+    pub fn reset_after_us(&self, now_us: u64) -> u64 {
+        let last = self.leases.iter().map(|lease| lease.ends_us(now_us)).max();
+        last.map_or(0, |ends_us| ends_us.saturating_sub(now_us))
+    }
+
+    fn insert(&mut self, lease: Lease) {
+        let place = self
+            .leases
+            .partition_point(|other| other.expires_us <= lease.expires_us);
+        self.leases.insert(place, lease);
+    }
+}

@@ -1,0 +1,109 @@
+//! The arithmetic that the three buckets share: a debt that drains.
+//!
+//! Debt is in units of token·P. Taking a token adds P, a microsecond drains R, so that every
+//! rate is exact in whole numbers, for ever.
+
+use crate::limits::EXACT;
+use crate::quota::Bucket;
+
+/// What a bucket remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Debt {
+    /// D, in units of token·[`unit`](Self::unit).
+    pub debt: u64,
+    /// The P that the debt was written with.
+    pub unit: u64,
+    /// When it was written.
+    pub last_us: u64,
+}
+
+impl Debt {
+    /// A bucket that nobody has touched.
+    #[must_use]
+    pub fn fresh(bucket: &Bucket, now_us: u64) -> Self {
+        Self {
+            debt: 0,
+            unit: bucket.unit(),
+            last_us: now_us,
+        }
+    }
+
+    /// D′: what is left of the debt at `now_us`. A time before the last one means that none passed.
+    #[must_use]
+    pub fn at(&self, bucket: &Bucket, now_us: u64) -> u64 {
+        let elapsed_us = now_us.saturating_sub(self.last_us);
+        self.in_unit_of(bucket)
+            .saturating_sub(bucket.drain().saturating_mul(elapsed_us))
+    }
+
+    /// The debt in the bucket's own unit, rounded up where the file that wrote it had another.
+    fn in_unit_of(&self, bucket: &Bucket) -> u64 {
+        if self.unit == bucket.unit() {
+            return self.debt;
+        }
+        let debt = u128::from(self.debt) * u128::from(bucket.unit());
+        let debt = debt.div_ceil(u128::from(self.unit.max(1)));
+        u64::try_from(debt).unwrap_or(u64::MAX).min(EXACT - 1)
+    }
+
+    /// Takes `cost` units that were found to fit.
+    pub fn charge(&mut self, bucket: &Bucket, cost: u64, now_us: u64) {
+        let debt = self.at(bucket, now_us) + cost * bucket.unit();
+        *self = Self {
+            debt,
+            unit: bucket.unit(),
+            last_us: now_us,
+        };
+    }
+
+    /// After a clock that stepped back: what is owed is owed from now on.
+    pub fn anchor(&mut self, now_us: u64) {
+        self.last_us = self.last_us.min(now_us);
+    }
+
+    /// Whole units available.
+    #[must_use]
+    pub fn remaining(&self, bucket: &Bucket, now_us: u64) -> u64 {
+        bucket.full_debt().saturating_sub(self.at(bucket, now_us)) / bucket.unit()
+    }
+
+    /// Until nothing is owed.
+    #[must_use]
+    pub fn reset_after_us(&self, bucket: &Bucket, now_us: u64) -> u64 {
+        self.at(bucket, now_us).div_ceil(bucket.drain())
+    }
+
+    /// Gives back what is left of a charge of `units` at `charged_at_us`; all of it where the time
+    /// is not known.
+    pub fn refund(&mut self, bucket: &Bucket, units: u64, charged_at_us: Option<u64>, now_us: u64) {
+        let age_us = charged_at_us.map_or(0, |at_us| now_us.saturating_sub(at_us));
+        let drained = bucket.drain().saturating_mul(age_us);
+        let given = (units.min(2 * bucket.capacity()) * bucket.unit()).saturating_sub(drained);
+        let debt = self.at(bucket, now_us).saturating_sub(given);
+        *self = Self {
+            debt,
+            unit: bucket.unit(),
+            last_us: now_us,
+        };
+    }
+
+    /// Takes `units` whether they fit or not, up to one further capacity of debt; returns the
+    /// units forgiven.
+    pub fn overcharge(&mut self, bucket: &Bucket, units: u64, now_us: u64) -> u64 {
+        let debt = self.at(bucket, now_us);
+        let room = (2 * bucket.full_debt()).saturating_sub(debt);
+        let taken = units.saturating_mul(bucket.unit()).min(room);
+        *self = Self {
+            debt: debt + taken,
+            unit: bucket.unit(),
+            last_us: now_us,
+        };
+        units - taken / bucket.unit()
+    }
+}
+
+/// The time until `cost` fits below `full`: the debt above the room left, drained.
+pub(super) fn until_fits_us(bucket: &Bucket, debt: u64, cost: u64) -> u64 {
+    let room = bucket.full_debt() - cost * bucket.unit();
+    (debt.saturating_sub(room)).div_ceil(bucket.drain())
+}

@@ -1,0 +1,111 @@
+//! Fixed window: at most L in each window of length W, windows counted from the Unix epoch.
+//!
+//! The cheapest to keep; two windows' worth can pass around an edge.
+
+use super::Admission;
+use crate::quota::Window;
+
+/// What a fixed window remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowCount {
+    /// The window's number: its start divided by its size.
+    pub window: u64,
+    /// The W that it was counted with.
+    pub size_us: u64,
+    /// Units admitted in it.
+    pub count: u64,
+}
+
+impl WindowCount {
+    /// A window that nobody has touched.
+    #[must_use]
+    pub fn fresh(window: &Window, now_us: u64) -> Self {
+        Self {
+            window: now_us / window.size_us(),
+            size_us: window.size_us(),
+            count: 0,
+        }
+    }
+
+    /// What counts in the window of `now_us`.
+    ///
+    /// A window later than now's is now's. One of another size counts whole while any of it can
+    /// lie in now's window.
+    #[must_use]
+    pub fn at(&self, window: &Window, now_us: u64) -> u64 {
+        let start_us = now_us - now_us % window.size_us();
+        let end_us = (self.window + 1).saturating_mul(self.size_us);
+        if end_us > start_us { self.count } else { 0 }
+    }
+
+    /// Whether `cost` fits this window.
+    #[must_use]
+    pub fn admit(&self, window: &Window, cost: u64, now_us: u64) -> Admission {
+        if cost > window.max_requests() {
+            return Admission::NEVER;
+        }
+        if self.at(window, now_us) + cost <= window.max_requests() {
+            return Admission::NOW;
+        }
+        Admission::after(until_end_us(window, now_us))
+    }
+
+    /// Counts `cost` units that were found to fit.
+    pub fn charge(&mut self, window: &Window, cost: u64, now_us: u64) {
+        self.write(window, self.at(window, now_us) + cost, now_us);
+    }
+
+    /// After a clock that stepped back: the count belongs to now's window.
+    pub fn anchor(&mut self, now_us: u64) {
+        self.window = self.window.min(now_us / self.size_us.max(1));
+    }
+
+    /// Units that still fit.
+    #[must_use]
+    pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
+        window
+            .max_requests()
+            .saturating_sub(self.at(window, now_us))
+    }
+
+    /// Until the window ends, if anything counts in it.
+    #[must_use]
+    pub fn reset_after_us(&self, window: &Window, now_us: u64) -> u64 {
+        if self.at(window, now_us) == 0 {
+            0
+        } else {
+            until_end_us(window, now_us)
+        }
+    }
+
+    /// Takes `units` off, if the window that they were charged in is still this one.
+    pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
+        let this = now_us / window.size_us();
+        if charged_at_us.is_none_or(|at_us| at_us.min(now_us) / window.size_us() == this) {
+            self.write(
+                window,
+                self.at(window, now_us).saturating_sub(units),
+                now_us,
+            );
+        }
+    }
+
+    /// Counts `units` whether they fit or not, up to 2·L; returns the units forgiven.
+    pub fn overcharge(&mut self, window: &Window, units: u64, now_us: u64) -> u64 {
+        let count = self.at(window, now_us);
+        let taken = units.min((2 * window.max_requests()).saturating_sub(count));
+        self.write(window, count + taken, now_us);
+        units - taken
+    }
+
+    fn write(&mut self, window: &Window, count: u64, now_us: u64) {
+        *self = Self {
+            count,
+            ..Self::fresh(window, now_us)
+        };
+    }
+}
+
+fn until_end_us(window: &Window, now_us: u64) -> u64 {
+    window.size_us() - now_us % window.size_us()
+}

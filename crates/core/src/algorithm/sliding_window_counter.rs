@@ -1,0 +1,197 @@
+//! Sliding window counter: this window's count plus the one before, weighted by how much of it
+//! still overlaps the last W. Two numbers a key, and no edge to double up at.
+//!
+//! At most L by its estimate; 2·L in the worst interval of length W.
+
+use super::Admission;
+use crate::quota::Window;
+
+/// What a sliding counter remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowPair {
+    /// The current window's number: its start divided by its size.
+    pub window: u64,
+    /// The W that it was counted with.
+    pub size_us: u64,
+    /// Units admitted in the current window.
+    pub current: u64,
+    /// Units admitted in the window before.
+    pub previous: u64,
+}
+
+/// The counts as they stand at a moment, and how far into the window that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    current: u64,
+    previous: u64,
+    elapsed_us: u64,
+}
+
+impl WindowPair {
+    /// Windows that nobody has touched.
+    #[must_use]
+    pub fn fresh(window: &Window, now_us: u64) -> Self {
+        let size_us = window.size_us();
+        Self {
+            window: now_us / size_us,
+            size_us,
+            current: 0,
+            previous: 0,
+        }
+    }
+
+    /// The counts in the terms of now's window.
+    ///
+    /// Windows of another size count whole, as late as any of them can lie.
+    fn at(&self, window: &Window, now_us: u64) -> Counts {
+        let size_us = window.size_us();
+        let elapsed_us = now_us % size_us;
+        let start_us = now_us - elapsed_us;
+        let mut counts = Counts {
+            current: 0,
+            previous: 0,
+            elapsed_us,
+        };
+        let mut state = *self;
+        state.anchor(now_us);
+        let edge_us = state.window.saturating_mul(state.size_us);
+        for (end_us, count) in [
+            (edge_us.saturating_add(state.size_us), state.current),
+            (edge_us, state.previous),
+        ] {
+            if end_us > start_us {
+                counts.current += count;
+            } else if end_us > start_us.saturating_sub(size_us) {
+                counts.previous += count;
+            }
+        }
+        counts
+    }
+
+    /// Whether `cost` fits by the estimate.
+    #[must_use]
+    pub fn admit(&self, window: &Window, cost: u64, now_us: u64) -> Admission {
+        if cost > window.max_requests() {
+            return Admission::NEVER;
+        }
+        let counts = self.at(window, now_us);
+        if counts.used(window) + cost <= window.max_requests() {
+            return Admission::NOW;
+        }
+        Admission::after(counts.retry_after_us(window, cost))
+    }
+
+    /// Counts `cost` units that were found to fit.
+    pub fn charge(&mut self, window: &Window, cost: u64, now_us: u64) {
+        let counts = self.at(window, now_us);
+        self.write(window, counts.current + cost, counts.previous, now_us);
+    }
+
+    /// After a clock that stepped back: the counts belong to now's window and the one before.
+    pub fn anchor(&mut self, now_us: u64) {
+        self.window = self.window.min(now_us / self.size_us.max(1));
+    }
+
+    /// Units that still fit by the estimate.
+    #[must_use]
+    pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
+        window
+            .max_requests()
+            .saturating_sub(self.at(window, now_us).used(window))
+    }
+
+    /// Until neither window weighs anything.
+    #[must_use]
+    pub fn reset_after_us(&self, window: &Window, now_us: u64) -> u64 {
+        let counts = self.at(window, now_us);
+        let until_end_us = window.size_us() - counts.elapsed_us;
+        match counts {
+            Counts { current: 1.., .. } => until_end_us + window.size_us(),
+            Counts { previous: 1.., .. } => until_end_us,
+            _ => 0,
+        }
+    }
+
+    /// Takes `units` off the window that they were charged in, if it still weighs.
+    pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
+        let Counts {
+            mut current,
+            mut previous,
+            ..
+        } = self.at(window, now_us);
+        let this = now_us / window.size_us();
+        match charged_at_us.map(|at_us| this - at_us.min(now_us) / window.size_us()) {
+            None => {
+                previous = previous.saturating_sub(units.saturating_sub(current));
+                current = current.saturating_sub(units);
+            }
+            Some(0) => current = current.saturating_sub(units),
+            Some(1) => previous = previous.saturating_sub(units),
+            Some(_) => return,
+        }
+        self.write(window, current, previous, now_us);
+    }
+
+    /// Counts `units` whether they fit or not, up to 2·L; returns the units forgiven.
+    pub fn overcharge(&mut self, window: &Window, units: u64, now_us: u64) -> u64 {
+        let counts = self.at(window, now_us);
+        let taken = units.min((2 * window.max_requests()).saturating_sub(counts.current));
+        self.write(window, counts.current + taken, counts.previous, now_us);
+        units - taken
+    }
+
+    fn write(&mut self, window: &Window, current: u64, previous: u64, now_us: u64) {
+        *self = Self {
+            current,
+            previous,
+            ..Self::fresh(window, now_us)
+        };
+    }
+}
+
+impl Counts {
+    /// floor(previous · (W − elapsed) / W) + current.
+    fn used(&self, window: &Window) -> u64 {
+        let size_us = window.size_us();
+        let left_us = size_us - self.elapsed_us;
+        let weighted = match self.previous.checked_mul(left_us) {
+            Some(product) => product / size_us,
+            // previous ≤ 2^34 and W < 2^45: the quotient is at most previous.
+            None => {
+                let product = u128::from(self.previous) * u128::from(left_us);
+                u64::try_from(product / u128::from(size_us)).unwrap_or(u64::MAX)
+            }
+        };
+        weighted + self.current
+    }
+
+    /// The earliest moment at which `cost` fits: in this window, in the next, where what is
+    /// current weighs as previous, or in the one after, where nothing weighs.
+    fn retry_after_us(&self, window: &Window, cost: u64) -> u64 {
+        let size_us = window.size_us();
+        let until_end_us = size_us - self.elapsed_us;
+        let free = window.max_requests() - cost;
+        let in_this = free
+            .checked_sub(self.current)
+            .and_then(|free| first_below(self.previous, free + 1, size_us));
+        if let Some(elapsed_us) = in_this {
+            return elapsed_us - self.elapsed_us;
+        }
+        match first_below(self.current, free + 1, size_us) {
+            Some(elapsed_us) => until_end_us + elapsed_us,
+            None => until_end_us + size_us,
+        }
+    }
+}
+
+/// The first moment of a window at which a previous count of `count` weighs less than `bound`:
+/// the least e < W with count · (W − e) < bound · W.
+fn first_below(count: u64, bound: u64, size_us: u64) -> Option<u64> {
+    if count < bound {
+        return Some(0);
+    }
+    // W − e ≤ ceil(bound · W / count) − 1, and at least 1 to be in the window.
+    let left = (u128::from(bound) * u128::from(size_us)).div_ceil(u128::from(count)) - 1;
+    let left_us = u64::try_from(left).unwrap_or(u64::MAX);
+    (left_us > 0).then(|| size_us - left_us)
+}

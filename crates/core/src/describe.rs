@@ -1,0 +1,161 @@
+//! How a stored state is shown to a person: each algorithm in its own terms.
+
+use crate::algorithm::concurrency::Lease;
+use crate::algorithm::debt::Debt;
+use crate::algorithm::gcra;
+use crate::algorithm::sliding_window_log::LogEntry;
+use crate::quota::{Bucket, Quota};
+use crate::state::State;
+
+/// The most entries or leases of one state that are shown.
+const MOST_SHOWN: usize = 100;
+
+/// A value to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Field {
+    /// A number.
+    Whole(u64),
+    /// A decimal number, or a name.
+    Text(String),
+    /// Several records.
+    List(Vec<Vec<(&'static str, Field)>>),
+}
+
+/// The state's fields in its algorithm's own terms, as of when it was written.
+#[must_use]
+pub fn describe(quota: &Quota, state: &State) -> Vec<(&'static str, Field)> {
+    match (quota, state) {
+        (Quota::TokenBucket(bucket), State::Debt(debt)) => vec![
+            (
+                "tokens",
+                tokens(
+                    bucket,
+                    bucket.full_debt().saturating_sub(owed(bucket, debt)),
+                ),
+            ),
+            ("last_refill", seconds(debt.last_us)),
+        ],
+        (Quota::Gcra(bucket), State::Debt(debt)) => vec![
+            (
+                "theoretical_arrival",
+                seconds(gcra::arrival_us(bucket, debt)),
+            ),
+            ("last", seconds(debt.last_us)),
+        ],
+        (Quota::LeakingBucket(leak), State::Debt(debt)) => vec![
+            (
+                "queue_size",
+                tokens(leak.bucket(), owed(leak.bucket(), debt)),
+            ),
+            ("last_leak", seconds(debt.last_us)),
+        ],
+        (_, State::Count(state)) => {
+            vec![
+                ("window", Field::Whole(state.window)),
+                ("count", Field::Whole(state.count)),
+            ]
+        }
+        (_, State::Pair(state)) => vec![
+            ("window", Field::Whole(state.window)),
+            ("current", Field::Whole(state.current)),
+            ("previous", Field::Whole(state.previous)),
+        ],
+        (_, State::Log(state)) => {
+            let newest = state
+                .entries()
+                .rev()
+                .take(MOST_SHOWN)
+                .map(entry_fields)
+                .collect();
+            vec![
+                ("entry_count", Field::Whole(state.entries().len() as u64)),
+                ("entries", Field::List(newest)),
+            ]
+        }
+        (_, State::Leases(state)) => {
+            let first = state.leases().take(MOST_SHOWN).map(lease_fields).collect();
+            vec![
+                ("lease_count", Field::Whole(state.leases().len() as u64)),
+                ("leases", Field::List(first)),
+            ]
+        }
+        (_, State::Debt(_)) => describe_raw(state),
+    }
+}
+
+/// The state's numbers as they are kept.
+#[must_use]
+pub fn describe_raw(state: &State) -> Vec<(&'static str, Field)> {
+    match state {
+        State::Debt(state) => vec![
+            ("debt", Field::Whole(state.debt)),
+            ("unit", Field::Whole(state.unit)),
+            ("last_us", Field::Whole(state.last_us)),
+        ],
+        State::Count(state) => vec![
+            ("window", Field::Whole(state.window)),
+            ("size_us", Field::Whole(state.size_us)),
+            ("count", Field::Whole(state.count)),
+        ],
+        State::Pair(state) => vec![
+            ("window", Field::Whole(state.window)),
+            ("size_us", Field::Whole(state.size_us)),
+            ("current", Field::Whole(state.current)),
+            ("previous", Field::Whole(state.previous)),
+        ],
+        State::Log(state) => {
+            let units = state.entries().map(|entry| entry.units).sum();
+            vec![
+                ("units", Field::Whole(units)),
+                (
+                    "oldest_us",
+                    Field::Whole(state.entries().next().map_or(0, |e| e.time_us)),
+                ),
+                (
+                    "newest_us",
+                    Field::Whole(state.entries().next_back().map_or(0, |e| e.time_us)),
+                ),
+            ]
+        }
+        State::Leases(state) => {
+            let units = state.leases().map(|lease| lease.units).sum();
+            vec![("units", Field::Whole(units))]
+        }
+    }
+}
+
+/// The debt in the bucket's unit, as of when it was written.
+fn owed(bucket: &Bucket, debt: &Debt) -> u64 {
+    debt.at(bucket, debt.last_us)
+}
+
+/// Debt as tokens with six digits, rounded down.
+fn tokens(bucket: &Bucket, debt: u64) -> Field {
+    let millionths = u128::from(debt) * 1_000_000 / u128::from(bucket.unit());
+    Field::Text(format!(
+        "{}.{:06}",
+        millionths / 1_000_000,
+        millionths % 1_000_000
+    ))
+}
+
+/// Microseconds as seconds with six digits.
+fn seconds(us: u64) -> Field {
+    Field::Text(format!("{}.{:06}", us / 1_000_000, us % 1_000_000))
+}
+
+fn entry_fields(entry: &LogEntry) -> Vec<(&'static str, Field)> {
+    vec![
+        ("time", seconds(entry.time_us)),
+        ("units", Field::Whole(entry.units)),
+    ]
+}
+
+fn lease_fields(lease: &Lease) -> Vec<(&'static str, Field)> {
+    vec![
+        ("permit", Field::Text(format!("{:032x}", lease.permit))),
+        ("units", Field::Whole(lease.units)),
+        ("expires", seconds(lease.expires_us)),
+    ]
+}

@@ -1,0 +1,31 @@
+//! What a rate limit is.
+//!
+//! A [`Quota`] says how much is allowed and by which algorithm. A [`Request`] is the limits that
+//! something meets, a [`Store`] decides it in one atomic step, all or nothing, and an [`Answer`]
+//! carries the numbers of each limit. Time is a [`Clock`]'s whole microseconds.
+//!
+//! Everything here is a pure function of numbers: no I/O, no clock of its own, no async runtime,
+//! no logging, and no panic on any input.
+
+pub mod algorithm;
+mod check;
+mod clock;
+mod decision;
+mod describe;
+pub mod limits;
+mod quota;
+mod rate;
+mod state;
+mod store;
+mod text;
+
+pub use algorithm::{Admission, Algorithm, UnknownAlgorithm};
+pub use check::{Check, Request, RequestError, Ticket, validate_key};
+pub use clock::{Clock, ManualClock};
+pub use decision::{Answer, Decision, Outcome};
+pub use describe::{Field, describe, describe_raw};
+pub use quota::{Bucket, InFlight, Leak, LeakMode, Quota, QuotaError, Window};
+pub use rate::Rate;
+pub use state::State;
+pub use store::{Amended, Amendment, Change, Entry, Filter, Ran, Store, StoreError};
+pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};

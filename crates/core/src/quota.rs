@@ -1,0 +1,412 @@
+//! Owns [`Quota`]: how much is allowed, by which algorithm. A quota that exists is valid.
+//!
+//! Every bound that keeps the arithmetic exact is checked here, once, so that no store and no
+//! algorithm has to.
+
+use crate::algorithm::Algorithm;
+use crate::limits::{EXACT, MAX_WINDOW_COUNT};
+use crate::rate::{Rate, check_period};
+use crate::text::format_duration;
+
+/// How much is allowed, and the algorithm that decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Quota {
+    /// Tokens refill at a rate up to a capacity; a request takes as many as it costs.
+    TokenBucket(Bucket),
+    /// The token bucket told as a theoretical arrival time; the same decisions.
+    Gcra(Bucket),
+    /// Requests queue and leave at a rate; a full queue denies.
+    LeakingBucket(Leak),
+    /// So many in each window, windows aligned to the Unix epoch.
+    FixedWindow(Window),
+    /// So many in every interval of the window's length, by remembering each.
+    SlidingWindowLog(Window),
+    /// So many in the window, the one before weighted by how much of it still overlaps.
+    SlidingWindowCounter(Window),
+    /// So many at the same time.
+    Concurrency(InFlight),
+}
+
+impl Quota {
+    /// Up to `capacity` tokens, refilled at `refill_rate`. Starts full.
+    pub fn token_bucket(capacity: u64, refill_rate: Rate) -> Result<Self, QuotaError> {
+        Bucket::new("capacity", capacity, "refill_rate", refill_rate).map(Self::TokenBucket)
+    }
+
+    /// Bursts of up to `burst`, then `rate`.
+    pub fn gcra(burst: u64, rate: Rate) -> Result<Self, QuotaError> {
+        Bucket::new("burst", burst, "rate", rate).map(Self::Gcra)
+    }
+
+    /// A queue of `queue_capacity` that drains at `leak_rate`. A request that would wait longer
+    /// than `max_delay_us` is denied.
+    pub fn leaking_bucket(
+        queue_capacity: u64,
+        leak_rate: Rate,
+        mode: LeakMode,
+        max_delay_us: Option<u64>,
+    ) -> Result<Self, QuotaError> {
+        let bucket = Bucket::new("queue_capacity", queue_capacity, "leak_rate", leak_rate)?;
+        // A delay of 0 has a meaning: nothing ever waits.
+        if let Some(us) = max_delay_us.filter(|us| *us > 0) {
+            check_period("max_delay", us)?;
+        }
+        Ok(Self::LeakingBucket(Leak {
+            bucket,
+            mode,
+            max_delay_us,
+        }))
+    }
+
+    /// `max_requests` in each window of `window_size_us`.
+    pub fn fixed_window(max_requests: u64, window_size_us: u64) -> Result<Self, QuotaError> {
+        Window::new(max_requests, window_size_us).map(Self::FixedWindow)
+    }
+
+    /// `max_requests` in every interval of `window_size_us`.
+    pub fn sliding_window_log(max_requests: u64, window_size_us: u64) -> Result<Self, QuotaError> {
+        Window::new(max_requests, window_size_us).map(Self::SlidingWindowLog)
+    }
+
+    /// `max_requests` by the weighted count of this window and the one before.
+    pub fn sliding_window_counter(
+        max_requests: u64,
+        window_size_us: u64,
+    ) -> Result<Self, QuotaError> {
+        Window::new(max_requests, window_size_us).map(Self::SlidingWindowCounter)
+    }
+
+    /// `max_in_flight` permits at the same time; one that is not renewed ends after `lease_us`.
+    pub fn concurrency(max_in_flight: u64, lease_us: u64) -> Result<Self, QuotaError> {
+        check_count("max_in_flight", max_in_flight)?;
+        check_period("lease", lease_us)?;
+        Ok(Self::Concurrency(InFlight {
+            max_in_flight,
+            lease_us,
+        }))
+    }
+
+    /// Which algorithm decides.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::TokenBucket(_) => Algorithm::TokenBucket,
+            Self::Gcra(_) => Algorithm::Gcra,
+            Self::LeakingBucket(_) => Algorithm::LeakingBucket,
+            Self::FixedWindow(_) => Algorithm::FixedWindow,
+            Self::SlidingWindowLog(_) => Algorithm::SlidingWindowLog,
+            Self::SlidingWindowCounter(_) => Algorithm::SlidingWindowCounter,
+            Self::Concurrency(_) => Algorithm::Concurrency,
+        }
+    }
+
+    /// The most that can be available at once: capacity, burst, or the window's count.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        match self {
+            Self::TokenBucket(bucket) | Self::Gcra(bucket) => bucket.capacity,
+            Self::LeakingBucket(leak) => leak.bucket.capacity,
+            Self::FixedWindow(window)
+            | Self::SlidingWindowLog(window)
+            | Self::SlidingWindowCounter(window) => window.max_requests,
+            Self::Concurrency(in_flight) => in_flight.max_in_flight,
+        }
+    }
+}
+
+/// A capacity and the rate at which debt drains.
+///
+/// Debt counts in token·P: a token taken adds [`unit`](Self::unit) (P), a microsecond drains
+/// [`drain`](Self::drain) (R). `2 · capacity · P < 2^53`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bucket {
+    capacity: u64,
+    drain: u64,
+    unit: u64,
+}
+
+impl Bucket {
+    fn new(
+        capacity_field: &'static str,
+        capacity: u64,
+        rate_field: &'static str,
+        rate: Rate,
+    ) -> Result<Self, QuotaError> {
+        if capacity == 0 {
+            return Err(QuotaError::Zero {
+                field: capacity_field,
+            });
+        }
+        let most = (EXACT - 1) / 2;
+        if capacity > most {
+            return Err(QuotaError::TooLarge {
+                field: capacity_field,
+                value: capacity,
+                max: most,
+            });
+        }
+        let inexact = || QuotaError::Inexact {
+            field: rate_field,
+            rate,
+            capacity,
+            nearest: rate.nearest(most / capacity),
+        };
+        let unit = u64::try_from(rate.per_us()).map_err(|_| inexact())?;
+        if unit > most / capacity {
+            return Err(inexact());
+        }
+        let drain = u64::try_from(rate.units()).map_err(|_| inexact())?;
+        Ok(Self {
+            capacity,
+            drain,
+            unit,
+        })
+    }
+
+    /// Whole units that fit: B.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Debt that drains in a microsecond: R in lowest terms.
+    #[must_use]
+    pub fn drain(&self) -> u64 {
+        self.drain
+    }
+
+    /// Debt that one unit adds: P in lowest terms.
+    #[must_use]
+    pub fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// The debt of a bucket that has nothing left: B · P.
+    #[must_use]
+    pub fn full_debt(&self) -> u64 {
+        self.capacity * self.unit
+    }
+}
+
+/// A queue that drains at a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Leak {
+    bucket: Bucket,
+    mode: LeakMode,
+    max_delay_us: Option<u64>,
+}
+
+impl Leak {
+    /// The queue as a bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    /// Whether admitted requests are to be held back.
+    #[must_use]
+    pub fn mode(&self) -> LeakMode {
+        self.mode
+    }
+
+    /// The longest wait that is admitted.
+    #[must_use]
+    pub fn max_delay_us(&self) -> Option<u64> {
+        self.max_delay_us
+    }
+}
+
+/// What a leaking bucket asks of an admitted request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LeakMode {
+    /// Wait until what was queued before has drained.
+    #[default]
+    Shape,
+    /// Go at once.
+    Meter,
+}
+
+/// A count and the length of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    max_requests: u64,
+    size_us: u64,
+}
+
+impl Window {
+    fn new(max_requests: u64, size_us: u64) -> Result<Self, QuotaError> {
+        check_count("max_requests", max_requests)?;
+        check_period("window_size", size_us)?;
+        Ok(Self {
+            max_requests,
+            size_us,
+        })
+    }
+
+    /// The most in a window: L.
+    #[must_use]
+    pub fn max_requests(&self) -> u64 {
+        self.max_requests
+    }
+
+    /// The window's length: W.
+    #[must_use]
+    pub fn size_us(&self) -> u64 {
+        self.size_us
+    }
+}
+
+/// A number of permits and how long one lasts without renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InFlight {
+    max_in_flight: u64,
+    lease_us: u64,
+}
+
+impl InFlight {
+    /// The most permits held at once: L.
+    #[must_use]
+    pub fn max_in_flight(&self) -> u64 {
+        self.max_in_flight
+    }
+
+    /// How long a permit lasts.
+    #[must_use]
+    pub fn lease_us(&self) -> u64 {
+        self.lease_us
+    }
+}
+
+fn check_count(field: &'static str, count: u64) -> Result<(), QuotaError> {
+    match count {
+        0 => Err(QuotaError::Zero { field }),
+        value if value > MAX_WINDOW_COUNT => Err(QuotaError::TooLarge {
+            field,
+            value,
+            max: MAX_WINDOW_COUNT,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Why a quota was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuotaError {
+    /// A number that must be at least one is zero.
+    #[error("`{field}` is 0; expected at least 1 (to let nothing through, take the route away)")]
+    Zero {
+        /// The parameter.
+        field: &'static str,
+    },
+    /// A number is above what can be decided exactly.
+    #[error("`{field}` is {value}; expected at most {max}")]
+    TooLarge {
+        /// The parameter.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// The largest that is allowed.
+        max: u64,
+    },
+    /// A time is longer than 400 days.
+    #[error("`{field}` is {}; expected at most 400d", format_duration(*us))]
+    TooLong {
+        /// The parameter.
+        field: &'static str,
+        /// Its value.
+        us: u64,
+    },
+    /// Capacity and rate together need more digits than can be kept exactly.
+    #[error(
+        "`{field}` is {rate}, which is too fine to be exact with a capacity of {capacity}; \
+         the nearest rate that fits is {nearest}"
+    )]
+    Inexact {
+        /// The rate's parameter.
+        field: &'static str,
+        /// The rate as given, in lowest terms.
+        rate: Rate,
+        /// The capacity beside it.
+        capacity: u64,
+        /// The closest rate that would be accepted.
+        nearest: Rate,
+    },
+}
+
+impl QuotaError {
+    /// The parameter that was refused.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Zero { field }
+            | Self::TooLarge { field, .. }
+            | Self::TooLong { field, .. }
+            | Self::Inexact { field, .. } => field,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_policies_are_exact() {
+        let year = Rate::new(1, 400 * 86_400 * 1_000_000).unwrap();
+        assert!(Quota::token_bucket(1, year).is_ok());
+        let million = Rate::new(1_000_000, 1_000_000).unwrap();
+        assert!(Quota::token_bucket(1_000_000, million).is_ok());
+    }
+
+    #[test]
+    fn the_edge_of_exactness_is_two_capacities_below_2_pow_53() {
+        let rate = Rate::new(1, 1).unwrap();
+        let most = (EXACT - 1) / 2;
+        assert!(Quota::gcra(most, rate).is_ok());
+        assert_eq!(
+            Quota::gcra(most + 1, rate),
+            Err(QuotaError::TooLarge {
+                field: "burst",
+                value: most + 1,
+                max: most
+            })
+        );
+        let rate = Rate::new(1, 1 << 20).unwrap();
+        assert!(Quota::gcra((1 << 32) - 1, rate).is_ok());
+        assert!(matches!(
+            Quota::gcra(1 << 32, rate),
+            Err(QuotaError::Inexact { .. })
+        ));
+    }
+
+    #[test]
+    fn the_nearest_rate_that_fits_does_fit() {
+        let rate = Rate::fraction(333_333_333, 1_000_000_000, 1_000_000).unwrap();
+        let Err(QuotaError::Inexact { nearest, .. }) = Quota::token_bucket(100, rate) else {
+            panic!("too fine");
+        };
+        assert!(Quota::token_bucket(100, nearest).is_ok());
+    }
+
+    #[test]
+    fn zero_is_refused_everywhere() {
+        let rate = Rate::new(1, 1_000_000).unwrap();
+        for (quota, field) in [
+            (Quota::token_bucket(0, rate), "capacity"),
+            (Quota::gcra(0, rate), "burst"),
+            (
+                Quota::leaking_bucket(0, rate, LeakMode::Shape, None),
+                "queue_capacity",
+            ),
+            (Quota::fixed_window(0, 1), "max_requests"),
+            (Quota::sliding_window_log(1, 0), "window_size"),
+            (Quota::concurrency(0, 1), "max_in_flight"),
+            (Quota::concurrency(1, 0), "lease"),
+        ] {
+            assert_eq!(quota, Err(QuotaError::Zero { field }));
+        }
+    }
+}

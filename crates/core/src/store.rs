@@ -1,0 +1,172 @@
+//! Owns the [`Store`] trait: data in, decisions out, one atomic step for each request.
+//!
+//! A store that runs elsewhere cannot run a closure, and compare-and-swap verbs cost round trips;
+//! so a call carries which algorithm, which quota, which cost, and the store decides.
+
+use std::future::Future;
+
+use crate::check::Request;
+use crate::decision::Answer;
+use crate::quota::Quota;
+use crate::state::State;
+
+/// Where state lives and decisions are taken.
+pub trait Store: Send + Sync {
+    /// Decides each request by itself: all of its limits or none. One result for each request,
+    /// in order.
+    fn decide(
+        &self,
+        requests: &[Request<'_>],
+    ) -> impl Future<Output = Vec<Result<Answer, StoreError>>> + Send;
+
+    /// Changes what was decided before. One result for each amendment, in order.
+    fn amend(
+        &self,
+        amendments: &[Amendment<'_>],
+    ) -> impl Future<Output = Vec<Result<Amended, StoreError>>> + Send;
+
+    /// Forgets every state that `filter` names; how many there were.
+    fn reset(&self, filter: Filter<'_>) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Shows at most `most` of the states that `filter` names.
+    fn inspect(
+        &self,
+        filter: Filter<'_>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<Entry>, StoreError>> + Send;
+}
+
+/// A change to one limit's state for one key, after the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amendment<'a> {
+    /// The limit's name.
+    pub limit: &'a str,
+    /// Its quota now.
+    pub quota: &'a Quota,
+    /// Whose state.
+    pub key: &'a str,
+    /// What to change.
+    pub change: Change,
+}
+
+/// What an [`Amendment`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// Gives back units of a request that should not have counted.
+    Refund {
+        /// How many.
+        units: u64,
+        /// When they were charged; without it all of them come back.
+        charged_at_us: Option<u64>,
+    },
+    /// Ends a reservation: charges or gives back the difference to what it really cost.
+    Settle {
+        /// The reservation's ticket.
+        id: u128,
+        /// What it cost.
+        actual: u64,
+    },
+    /// Gives a permit back.
+    Release {
+        /// The permit's ticket.
+        id: u128,
+    },
+    /// Lets a permit last a whole lease from now.
+    Renew {
+        /// The permit's ticket.
+        id: u128,
+    },
+}
+
+/// What became of an [`Amendment`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Amended {
+    /// It took effect.
+    Done {
+        /// Units beyond one further capacity of debt, which nobody pays.
+        forgiven: u64,
+    },
+    /// It had taken effect before; nothing changed.
+    Repeated,
+    /// There is nothing of that name, or no longer; nothing changed.
+    Unknown,
+}
+
+/// Which states are meant: those that match everything that is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter<'a> {
+    /// Limits of these names; all where it is `None`.
+    pub limits: Option<&'a [&'a str]>,
+    /// States of this key; of all keys where it is `None`.
+    pub key: Option<&'a str>,
+}
+
+impl Filter<'_> {
+    /// Whether a state of `limit` and `key` is meant.
+    #[must_use]
+    pub fn matches(&self, limit: &str, key: &str) -> bool {
+        self.limits.is_none_or(|limits| limits.contains(&limit))
+            && self.key.is_none_or(|wanted| wanted == key)
+    }
+}
+
+/// A stored state, with its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The limit's name.
+    pub limit: String,
+    /// The quota that it was last written with.
+    pub quota: Quota,
+    /// Whose state.
+    pub key: String,
+    /// The state.
+    pub state: State,
+    /// How long it is still kept.
+    pub ttl_us: u64,
+}
+
+/// Why a store gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    message: String,
+    ran: Ran,
+}
+
+/// Whether a failed call can have changed anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ran {
+    /// It surely did not run: it can be tried again.
+    No,
+    /// It may have run: trying again could charge twice.
+    Perhaps,
+}
+
+impl StoreError {
+    /// A call that surely did not run.
+    #[must_use]
+    pub fn did_not_run(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            ran: Ran::No,
+        }
+    }
+
+    /// A call that may have run.
+    #[must_use]
+    pub fn may_have_run(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            ran: Ran::Perhaps,
+        }
+    }
+
+    /// Whether the call can have changed anything.
+    #[must_use]
+    pub fn ran(&self) -> Ran {
+        self.ran
+    }
+}
