@@ -120,16 +120,12 @@ impl Admission {
     /// It fits, and need not wait.
     pub const NOW: Self = Self::Yes { delay_us: 0 };
     /// It can never fit.
-    pub const NEVER: Self = Self::No {
-        retry_after_us: None,
-    };
+    pub const NEVER: Self = Self::No { retry_after_us: None };
 
     /// It will fit after `retry_after_us`.
     #[must_use]
     pub fn after(retry_after_us: u64) -> Self {
-        Self::No {
-            retry_after_us: Some(retry_after_us),
-        }
+        Self::No { retry_after_us: Some(retry_after_us) }
     }
 
     /// Whether it fits.

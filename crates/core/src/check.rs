@@ -70,10 +70,7 @@ impl<'a> Request<'a> {
         {
             return Err(RequestError::ReservationLife { us });
         }
-        Ok(Self {
-            checks: merged,
-            ticket,
-        })
+        Ok(Self { checks: merged, ticket })
     }
 
     /// The limits, each once.
@@ -92,9 +89,7 @@ impl<'a> Request<'a> {
 fn validate(check: &Check<'_>, ticket: Option<Ticket>) -> Result<(), RequestError> {
     validate_key(check.key)?;
     if check.limit.is_empty() || check.limit.len() > MAX_NAME_BYTES {
-        return Err(RequestError::Name {
-            bytes: check.limit.len(),
-        });
+        return Err(RequestError::Name { bytes: check.limit.len() });
     }
     if let Quota::Concurrency(_) = check.quota {
         let ticket = ticket.ok_or(RequestError::NoTicket)?;
@@ -155,23 +150,13 @@ mod tests {
     use super::*;
 
     fn check<'a>(quota: &'a Quota, key: &'a str, cost: u64) -> Check<'a> {
-        Check {
-            limit: "api",
-            quota,
-            key,
-            cost,
-            shadow: false,
-        }
+        Check { limit: "api", quota, key, cost, shadow: false }
     }
 
     #[test]
     fn the_same_limit_and_key_met_twice_is_one_with_the_summed_cost() {
         let quota = Quota::fixed_window(10, 1_000_000).unwrap();
-        let checks = [
-            check(&quota, "a", 2),
-            check(&quota, "b", 1),
-            check(&quota, "a", 3),
-        ];
+        let checks = [check(&quota, "a", 2), check(&quota, "b", 1), check(&quota, "a", 3)];
         let request = Request::new(checks, None).unwrap();
         let costs: Vec<_> = request.checks().iter().map(|c| (c.key, c.cost)).collect();
         assert_eq!(costs, [("a", 5), ("b", 1)]);
@@ -195,46 +180,26 @@ mod tests {
         assert!(Request::new([check(&quota, &long[1..], 1)], None).is_ok());
         assert_eq!(
             Request::new([check(&quota, &long, 1)], None),
-            Err(RequestError::LongKey {
-                bytes: MAX_KEY_BYTES + 1
-            })
+            Err(RequestError::LongKey { bytes: MAX_KEY_BYTES + 1 })
         );
-        assert_eq!(
-            Request::new([check(&quota, "", 1)], None),
-            Err(RequestError::EmptyKey)
-        );
+        assert_eq!(Request::new([check(&quota, "", 1)], None), Err(RequestError::EmptyKey));
 
         let keys: Vec<String> = (0..=MAX_CHECKS).map(|i| i.to_string()).collect();
         let checks = || keys.iter().map(|key| check(&quota, key, 1));
         assert!(Request::new(checks().take(MAX_CHECKS), None).is_ok());
-        assert_eq!(
-            Request::new(checks(), None),
-            Err(RequestError::TooManyChecks)
-        );
+        assert_eq!(Request::new(checks(), None), Err(RequestError::TooManyChecks));
 
         for (us, ok) in [(0, false), (1, true), (MAX_RESERVATION_US, true)] {
-            let ticket = Ticket {
-                id: 1,
-                reserve_for_us: Some(us),
-            };
-            assert_eq!(
-                Request::new([check(&quota, "a", 1)], Some(ticket)).is_ok(),
-                ok
-            );
+            let ticket = Ticket { id: 1, reserve_for_us: Some(us) };
+            assert_eq!(Request::new([check(&quota, "a", 1)], Some(ticket)).is_ok(), ok);
         }
     }
 
     #[test]
     fn permits_need_a_ticket_and_cannot_be_reserved() {
         let quota = Quota::concurrency(1, 1).unwrap();
-        assert_eq!(
-            Request::new([check(&quota, "a", 1)], None),
-            Err(RequestError::NoTicket)
-        );
-        let ticket = Ticket {
-            id: 1,
-            reserve_for_us: Some(1),
-        };
+        assert_eq!(Request::new([check(&quota, "a", 1)], None), Err(RequestError::NoTicket));
+        let ticket = Ticket { id: 1, reserve_for_us: Some(1) };
         assert_eq!(
             Request::new([check(&quota, "a", 1)], Some(ticket)),
             Err(RequestError::ReservedPermit)

@@ -34,9 +34,7 @@ impl ManualClock {
     /// A clock that stands at `now_us`.
     #[must_use]
     pub fn at(now_us: u64) -> Self {
-        Self {
-            now_us: Arc::new(AtomicU64::new(now_us)),
-        }
+        Self { now_us: Arc::new(AtomicU64::new(now_us)) }
     }
 
     /// Jumps to `now_us`, forward or back.
@@ -53,9 +51,7 @@ impl ManualClock {
     pub fn step_back(&self, by_us: u64) {
         let back = |now_us: u64| Some(now_us.saturating_sub(by_us));
         // The closure always returns a value, so the update cannot fail.
-        let _ = self
-            .now_us
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, back);
+        let _ = self.now_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, back);
     }
 }
 

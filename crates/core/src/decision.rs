@@ -79,12 +79,7 @@ impl Answer {
             // Nobody waits for a request that does not go.
             outcomes.iter_mut().for_each(|outcome| outcome.delay_us = 0);
         }
-        Self {
-            now_us,
-            allowed,
-            charged_at_us: charged.then_some(now_us),
-            outcomes,
-        }
+        Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes }
     }
 
     /// Each limit's own numbers, in the order of the request's checks.
@@ -102,12 +97,7 @@ impl Answer {
             let candidates = self.outcomes.iter().enumerate();
             tightest(candidates.filter(|(_, outcome)| all_shadow || enforcing(outcome)))
         } else {
-            longest_wait(
-                self.outcomes
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, outcome)| outcome.denies()),
-            )
+            longest_wait(self.outcomes.iter().enumerate().filter(|(_, outcome)| outcome.denies()))
         }?;
         let outcome = self.outcomes[binding];
         let delays = self.outcomes.iter().filter(|outcome| enforcing(outcome));
@@ -115,11 +105,7 @@ impl Answer {
             allowed: self.allowed,
             limit: outcome.limit,
             remaining: outcome.remaining,
-            retry_after_us: if self.allowed {
-                Some(0)
-            } else {
-                outcome.retry_after_us
-            },
+            retry_after_us: if self.allowed { Some(0) } else { outcome.retry_after_us },
             reset_after_us: outcome.reset_after_us,
             delay_us: delays.map(|outcome| outcome.delay_us).max().unwrap_or(0),
             charged_at_us: self.charged_at_us,
@@ -158,18 +144,14 @@ fn tightest<'a>(outcomes: impl Iterator<Item = (usize, &'a Outcome)>) -> Option<
         let left = u128::from(a.remaining) * u128::from(b.limit);
         left.cmp(&(u128::from(b.remaining) * u128::from(a.limit)))
     };
-    outcomes
-        .min_by(|(_, a), (_, b)| share(a, b))
-        .map(|(index, _)| index)
+    outcomes.min_by(|(_, a), (_, b)| share(a, b)).map(|(index, _)| index)
 }
 
 /// The longest retry, never being longest; the first of equals.
 fn longest_wait<'a>(outcomes: impl Iterator<Item = (usize, &'a Outcome)>) -> Option<usize> {
     let wait = |outcome: &Outcome| outcome.retry_after_us.map_or(u128::MAX, u128::from);
     // min_by keeps the first of equals, max_by the last.
-    outcomes
-        .min_by(|(_, a), (_, b)| wait(b).cmp(&wait(a)))
-        .map(|(index, _)| index)
+    outcomes.min_by(|(_, a), (_, b)| wait(b).cmp(&wait(a))).map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -189,65 +171,32 @@ mod tests {
     }
 
     fn denied(retry_after_us: Option<u64>) -> Outcome {
-        Outcome {
-            allowed: false,
-            retry_after_us,
-            ..allowed(10, 0)
-        }
+        Outcome { allowed: false, retry_after_us, ..allowed(10, 0) }
     }
 
     fn binding(outcomes: &[Outcome]) -> usize {
-        Answer::new(0, false, outcomes.iter().copied())
-            .fold()
-            .unwrap()
-            .binding
+        Answer::new(0, false, outcomes.iter().copied()).fold().unwrap().binding
     }
 
     #[test]
     fn on_allow_the_least_share_binds_and_the_first_of_equals() {
-        assert_eq!(
-            binding(&[allowed(10, 5), allowed(100, 49), allowed(1000, 490)]),
-            1
-        );
+        assert_eq!(binding(&[allowed(10, 5), allowed(100, 49), allowed(1000, 490)]), 1);
         assert_eq!(binding(&[allowed(10, 5), allowed(100, 50)]), 0);
         let huge = u64::MAX / 2;
-        assert_eq!(
-            binding(&[allowed(huge, huge - 1), allowed(huge, huge - 2)]),
-            1
-        );
+        assert_eq!(binding(&[allowed(huge, huge - 1), allowed(huge, huge - 2)]), 1);
     }
 
     #[test]
     fn on_deny_the_longest_wait_binds_and_never_is_longest() {
-        assert_eq!(
-            binding(&[denied(Some(5)), denied(Some(9)), denied(Some(9))]),
-            1
-        );
-        assert_eq!(
-            binding(&[denied(Some(u64::MAX)), denied(None), denied(None)]),
-            1
-        );
+        assert_eq!(binding(&[denied(Some(5)), denied(Some(9)), denied(Some(9))]), 1);
+        assert_eq!(binding(&[denied(Some(u64::MAX)), denied(None), denied(None)]), 1);
         assert_eq!(binding(&[allowed(10, 0), denied(Some(1))]), 1);
     }
 
     #[test]
     fn a_shadow_limit_never_denies_never_binds_and_never_delays() {
-        let shadow = Outcome {
-            shadow: true,
-            delay_us: 7,
-            ..denied(None)
-        };
-        let answer = Answer::new(
-            3,
-            true,
-            [
-                shadow,
-                Outcome {
-                    delay_us: 2,
-                    ..allowed(10, 9)
-                },
-            ],
-        );
+        let shadow = Outcome { shadow: true, delay_us: 7, ..denied(None) };
+        let answer = Answer::new(3, true, [shadow, Outcome { delay_us: 2, ..allowed(10, 9) }]);
         let decision = answer.fold().unwrap();
         assert!(decision.allowed);
         assert_eq!((decision.binding, decision.delay_us), (1, 2));
@@ -256,10 +205,7 @@ mod tests {
 
     #[test]
     fn where_all_limits_are_shadow_the_tightest_shows_its_numbers() {
-        let shadow = Outcome {
-            shadow: true,
-            ..denied(None)
-        };
+        let shadow = Outcome { shadow: true, ..denied(None) };
         let decision = Answer::new(0, false, [shadow]).fold().unwrap();
         assert!(decision.allowed);
         assert_eq!(decision.retry_after_us, Some(0));
@@ -268,10 +214,7 @@ mod tests {
 
     #[test]
     fn the_longest_delay_counts_and_none_on_a_denial() {
-        let slow = Outcome {
-            delay_us: 9,
-            ..allowed(10, 9)
-        };
+        let slow = Outcome { delay_us: 9, ..allowed(10, 9) };
         let answer = Answer::new(0, true, [allowed(10, 1), slow]);
         assert_eq!(answer.fold().map(|decision| decision.delay_us), Some(9));
         let answer = Answer::new(0, false, [slow, denied(Some(1))]);

@@ -27,34 +27,19 @@ pub enum Field {
 pub fn describe(quota: &Quota, state: &State) -> Vec<(&'static str, Field)> {
     match (quota, state) {
         (Quota::TokenBucket(bucket), State::Debt(debt)) => vec![
-            (
-                "tokens",
-                tokens(
-                    bucket,
-                    bucket.full_debt().saturating_sub(owed(bucket, debt)),
-                ),
-            ),
+            ("tokens", tokens(bucket, bucket.full_debt().saturating_sub(owed(bucket, debt)))),
             ("last_refill", seconds(debt.last_us)),
         ],
         (Quota::Gcra(bucket), State::Debt(debt)) => vec![
-            (
-                "theoretical_arrival",
-                seconds(gcra::arrival_us(bucket, debt)),
-            ),
+            ("theoretical_arrival", seconds(gcra::arrival_us(bucket, debt))),
             ("last", seconds(debt.last_us)),
         ],
         (Quota::LeakingBucket(leak), State::Debt(debt)) => vec![
-            (
-                "queue_size",
-                tokens(leak.bucket(), owed(leak.bucket(), debt)),
-            ),
+            ("queue_size", tokens(leak.bucket(), owed(leak.bucket(), debt))),
             ("last_leak", seconds(debt.last_us)),
         ],
         (_, State::Count(state)) => {
-            vec![
-                ("window", Field::Whole(state.window)),
-                ("count", Field::Whole(state.count)),
-            ]
+            vec![("window", Field::Whole(state.window)), ("count", Field::Whole(state.count))]
         }
         (_, State::Pair(state)) => vec![
             ("window", Field::Whole(state.window)),
@@ -62,12 +47,7 @@ pub fn describe(quota: &Quota, state: &State) -> Vec<(&'static str, Field)> {
             ("previous", Field::Whole(state.previous)),
         ],
         (_, State::Log(state)) => {
-            let newest = state
-                .entries()
-                .rev()
-                .take(MOST_SHOWN)
-                .map(entry_fields)
-                .collect();
+            let newest = state.entries().rev().take(MOST_SHOWN).map(entry_fields).collect();
             vec![
                 ("entry_count", Field::Whole(state.entries().len() as u64)),
                 ("entries", Field::List(newest)),
@@ -108,14 +88,8 @@ pub fn describe_raw(state: &State) -> Vec<(&'static str, Field)> {
             let units = state.entries().map(|entry| entry.units).sum();
             vec![
                 ("units", Field::Whole(units)),
-                (
-                    "oldest_us",
-                    Field::Whole(state.entries().next().map_or(0, |e| e.time_us)),
-                ),
-                (
-                    "newest_us",
-                    Field::Whole(state.entries().next_back().map_or(0, |e| e.time_us)),
-                ),
+                ("oldest_us", Field::Whole(state.entries().next().map_or(0, |e| e.time_us))),
+                ("newest_us", Field::Whole(state.entries().next_back().map_or(0, |e| e.time_us))),
             ]
         }
         State::Leases(state) => {
@@ -133,11 +107,7 @@ fn owed(bucket: &Bucket, debt: &Debt) -> u64 {
 /// Debt as tokens with six digits, rounded down.
 fn tokens(bucket: &Bucket, debt: u64) -> Field {
     let millionths = u128::from(debt) * 1_000_000 / u128::from(bucket.unit());
-    Field::Text(format!(
-        "{}.{:06}",
-        millionths / 1_000_000,
-        millionths % 1_000_000
-    ))
+    Field::Text(format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000))
 }
 
 /// Microseconds as seconds with six digits.
@@ -146,10 +116,7 @@ fn seconds(us: u64) -> Field {
 }
 
 fn entry_fields(entry: &LogEntry) -> Vec<(&'static str, Field)> {
-    vec![
-        ("time", seconds(entry.time_us)),
-        ("units", Field::Whole(entry.units)),
-    ]
+    vec![("time", seconds(entry.time_us)), ("units", Field::Whole(entry.units))]
 }
 
 fn lease_fields(lease: &Lease) -> Vec<(&'static str, Field)> {

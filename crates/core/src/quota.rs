@@ -52,11 +52,7 @@ impl Quota {
         if let Some(us) = max_delay_us.filter(|us| *us > 0) {
             check_period("max_delay", us)?;
         }
-        Ok(Self::LeakingBucket(Leak {
-            bucket,
-            mode,
-            max_delay_us,
-        }))
+        Ok(Self::LeakingBucket(Leak { bucket, mode, max_delay_us }))
     }
 
     /// `max_requests` in each window of `window_size_us`.
@@ -81,10 +77,7 @@ impl Quota {
     pub fn concurrency(max_in_flight: u64, lease_us: u64) -> Result<Self, QuotaError> {
         check_count("max_in_flight", max_in_flight)?;
         check_period("lease", lease_us)?;
-        Ok(Self::Concurrency(InFlight {
-            max_in_flight,
-            lease_us,
-        }))
+        Ok(Self::Concurrency(InFlight { max_in_flight, lease_us }))
     }
 
     /// Which algorithm decides.
@@ -134,17 +127,11 @@ impl Bucket {
         rate: Rate,
     ) -> Result<Self, QuotaError> {
         if capacity == 0 {
-            return Err(QuotaError::Zero {
-                field: capacity_field,
-            });
+            return Err(QuotaError::Zero { field: capacity_field });
         }
         let most = (EXACT - 1) / 2;
         if capacity > most {
-            return Err(QuotaError::TooLarge {
-                field: capacity_field,
-                value: capacity,
-                max: most,
-            });
+            return Err(QuotaError::TooLarge { field: capacity_field, value: capacity, max: most });
         }
         let inexact = || QuotaError::Inexact {
             field: rate_field,
@@ -157,11 +144,7 @@ impl Bucket {
             return Err(inexact());
         }
         let drain = u64::try_from(rate.units()).map_err(|_| inexact())?;
-        Ok(Self {
-            capacity,
-            drain,
-            unit,
-        })
+        Ok(Self { capacity, drain, unit })
     }
 
     /// Whole units that fit: B.
@@ -239,10 +222,7 @@ impl Window {
     fn new(max_requests: u64, size_us: u64) -> Result<Self, QuotaError> {
         check_count("max_requests", max_requests)?;
         check_period("window_size", size_us)?;
-        Ok(Self {
-            max_requests,
-            size_us,
-        })
+        Ok(Self { max_requests, size_us })
     }
 
     /// The most in a window: L.
@@ -282,11 +262,9 @@ impl InFlight {
 fn check_count(field: &'static str, count: u64) -> Result<(), QuotaError> {
     match count {
         0 => Err(QuotaError::Zero { field }),
-        value if value > MAX_WINDOW_COUNT => Err(QuotaError::TooLarge {
-            field,
-            value,
-            max: MAX_WINDOW_COUNT,
-        }),
+        value if value > MAX_WINDOW_COUNT => {
+            Err(QuotaError::TooLarge { field, value, max: MAX_WINDOW_COUNT })
+        }
         _ => Ok(()),
     }
 }
@@ -368,18 +346,11 @@ mod tests {
         assert!(Quota::gcra(most, rate).is_ok());
         assert_eq!(
             Quota::gcra(most + 1, rate),
-            Err(QuotaError::TooLarge {
-                field: "burst",
-                value: most + 1,
-                max: most
-            })
+            Err(QuotaError::TooLarge { field: "burst", value: most + 1, max: most })
         );
         let rate = Rate::new(1, 1 << 20).unwrap();
         assert!(Quota::gcra((1 << 32) - 1, rate).is_ok());
-        assert!(matches!(
-            Quota::gcra(1 << 32, rate),
-            Err(QuotaError::Inexact { .. })
-        ));
+        assert!(matches!(Quota::gcra(1 << 32, rate), Err(QuotaError::Inexact { .. })));
     }
 
     #[test]
@@ -397,10 +368,7 @@ mod tests {
         for (quota, field) in [
             (Quota::token_bucket(0, rate), "capacity"),
             (Quota::gcra(0, rate), "burst"),
-            (
-                Quota::leaking_bucket(0, rate, LeakMode::Shape, None),
-                "queue_capacity",
-            ),
+            (Quota::leaking_bucket(0, rate, LeakMode::Shape, None), "queue_capacity"),
             (Quota::fixed_window(0, 1), "max_requests"),
             (Quota::sliding_window_log(1, 0), "window_size"),
             (Quota::concurrency(0, 1), "max_in_flight"),

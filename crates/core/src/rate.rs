@@ -29,17 +29,11 @@ impl Rate {
             return Err(QuotaError::Zero { field: "rate" });
         }
         if numerator >= EXACT {
-            return Err(QuotaError::TooLarge {
-                field: "rate",
-                value: numerator,
-                max: EXACT - 1,
-            });
+            return Err(QuotaError::TooLarge { field: "rate", value: numerator, max: EXACT - 1 });
         }
         check_period("period", period_us)?;
-        let (units, per_us) = lowest_terms(
-            u128::from(numerator),
-            u128::from(denominator) * u128::from(period_us),
-        );
+        let (units, per_us) =
+            lowest_terms(u128::from(numerator), u128::from(denominator) * u128::from(period_us));
         Ok(Self { units, per_us })
     }
 
@@ -80,16 +74,9 @@ impl Rate {
         // |p0/q0 − x| < |p1/q1 − x| exactly when distance·other denominator is smaller.
         let first_is_nearer = distance(candidates[0]).saturating_mul(candidates[1].1)
             < distance(candidates[1]).saturating_mul(candidates[0].1);
-        let (units, per_us) = if first_is_nearer {
-            candidates[0]
-        } else {
-            candidates[1]
-        };
+        let (units, per_us) = if first_is_nearer { candidates[0] } else { candidates[1] };
         match units {
-            0 => Self {
-                units: 1,
-                per_us: most,
-            },
+            0 => Self { units: 1, per_us: most },
             _ => Self { units, per_us },
         }
     }
@@ -142,24 +129,15 @@ mod tests {
         assert_eq!(rate.nearest(3_000_003).to_string(), "1/3000003us");
         assert_eq!(rate.nearest(3_000_000).to_string(), "1/3s");
         // A rate slower than one unit in the longest that fits becomes just that.
-        assert_eq!(
-            Rate::new(1, 1_000).unwrap().nearest(10).to_string(),
-            "1/10us"
-        );
+        assert_eq!(Rate::new(1, 1_000).unwrap().nearest(10).to_string(), "1/10us");
     }
 
     #[test]
     fn nonsense_is_refused() {
         assert_eq!(Rate::new(0, 1), Err(QuotaError::Zero { field: "rate" }));
         assert_eq!(Rate::new(1, 0), Err(QuotaError::Zero { field: "period" }));
-        assert!(matches!(
-            Rate::new(1, MAX_PERIOD_US + 1),
-            Err(QuotaError::TooLong { .. })
-        ));
-        assert!(matches!(
-            Rate::new(EXACT, 1),
-            Err(QuotaError::TooLarge { .. })
-        ));
+        assert!(matches!(Rate::new(1, MAX_PERIOD_US + 1), Err(QuotaError::TooLong { .. })));
+        assert!(matches!(Rate::new(EXACT, 1), Err(QuotaError::TooLarge { .. })));
         assert!(Rate::new(EXACT - 1, 1).is_ok());
     }
 }

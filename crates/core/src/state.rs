@@ -50,10 +50,8 @@ impl State {
     pub fn fits(&self, quota: &Quota) -> bool {
         matches!(
             (quota, self),
-            (
-                Quota::TokenBucket(_) | Quota::Gcra(_) | Quota::LeakingBucket(_),
-                Self::Debt(_)
-            ) | (Quota::FixedWindow(_), Self::Count(_))
+            (Quota::TokenBucket(_) | Quota::Gcra(_) | Quota::LeakingBucket(_), Self::Debt(_))
+                | (Quota::FixedWindow(_), Self::Count(_))
                 | (Quota::SlidingWindowCounter(_), Self::Pair(_))
                 | (Quota::SlidingWindowLog(_), Self::Log(_))
                 | (Quota::Concurrency(_), Self::Leases(_))
@@ -108,8 +106,8 @@ impl State {
         }
     }
 
-    /// Ties the state to a clock that stepped back. No change otherwise.
-    pub fn anchor(&mut self, now_us: u64) {
+    /// Ties the state to a clock that stepped back. Whether it did; no change otherwise.
+    pub fn anchor(&mut self, now_us: u64) -> bool {
         match self {
             Self::Debt(state) => state.anchor(now_us),
             Self::Count(state) => state.anchor(now_us),

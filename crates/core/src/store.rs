@@ -149,19 +149,13 @@ impl StoreError {
     /// A call that surely did not run.
     #[must_use]
     pub fn did_not_run(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            ran: Ran::No,
-        }
+        Self { message: message.into(), ran: Ran::No }
     }
 
     /// A call that may have run.
     #[must_use]
     pub fn may_have_run(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            ran: Ran::Perhaps,
-        }
+        Self { message: message.into(), ran: Ran::Perhaps }
     }
 
     /// Whether the call can have changed anything.

@@ -42,11 +42,7 @@ impl TextError {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text.to_owned(),
         };
-        Self {
-            text,
-            problem: problem.into(),
-            expected,
-        }
+        Self { text, problem: problem.into(), expected }
     }
 
     /// What is wrong, without the text and without what was expected.
@@ -88,11 +84,8 @@ pub fn parse_duration_us(text: &str) -> Result<u64, TextError> {
 /// Writes whole microseconds in the largest unit that divides them: `90s` is `90s`, `60s` is `1m`.
 #[must_use]
 pub fn format_duration(us: u64) -> String {
-    let (name, size, _) = UNITS
-        .iter()
-        .rev()
-        .find(|(_, size, _)| us.is_multiple_of(*size))
-        .unwrap_or(&UNITS[0]);
+    let (name, size, _) =
+        UNITS.iter().rev().find(|(_, size, _)| us.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
     format!("{}{name}", us / size)
 }
 
@@ -103,12 +96,8 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let fail = |problem: String| TextError::new(text, problem, EXPECTED_RATE);
         let (count, period_us) = count_per_period(bounded(text).map_err(fail)?).map_err(fail)?;
-        Rate::fraction(
-            count.numerator,
-            count.denominator,
-            period_us.unwrap_or(1_000_000),
-        )
-        .map_err(|error| fail(error.to_string()))
+        Rate::fraction(count.numerator, count.denominator, period_us.unwrap_or(1_000_000))
+            .map_err(|error| fail(error.to_string()))
     }
 }
 
@@ -177,11 +166,7 @@ impl FromStr for ShortLimit {
         let (count, period_us) = count_per_period(rate).map_err(fail)?;
         let period_us =
             period_us.ok_or_else(|| fail("it has no period, such as `/s` or `/min`".into()))?;
-        Ok(Self {
-            count,
-            period_us,
-            burst,
-        })
+        Ok(Self { count, period_us, burst })
     }
 }
 
@@ -244,9 +229,7 @@ fn duration(text: &str) -> Result<u64, String> {
         let end = rest.find(|c: char| !number_char(c)).unwrap_or(rest.len());
         let (number, tail) = rest.split_at(end);
         let tail = tail.trim_start();
-        let end = tail
-            .find(|c: char| number_char(c) || c == ' ')
-            .unwrap_or(tail.len());
+        let end = tail.find(|c: char| number_char(c) || c == ' ').unwrap_or(tail.len());
         let (name, tail) = tail.split_at(end);
         if name.is_empty() {
             return Err(format!("`{number}` has no unit of time"));
@@ -264,10 +247,7 @@ fn number_char(c: char) -> bool {
 }
 
 fn unit(name: &str) -> Option<u64> {
-    UNITS
-        .iter()
-        .find(|(_, _, names)| names.contains(&name))
-        .map(|(_, us, _)| *us)
+    UNITS.iter().find(|(_, _, names)| names.contains(&name)).map(|(_, us, _)| *us)
 }
 
 fn no_unit(name: &str) -> String {
@@ -295,9 +275,7 @@ fn positive(text: &str) -> Result<Decimal, String> {
 }
 
 fn whole(text: &str) -> Result<u64, String> {
-    positive(text)?
-        .whole()
-        .ok_or_else(|| format!("`{text}` is not a whole number"))
+    positive(text)?.whole().ok_or_else(|| format!("`{text}` is not a whole number"))
 }
 
 fn decimal(text: &str) -> Result<Decimal, String> {
@@ -325,10 +303,7 @@ fn decimal(text: &str) -> Result<Decimal, String> {
     for _ in fraction.bytes() {
         denominator *= 10;
     }
-    Ok(Decimal {
-        numerator,
-        denominator,
-    })
+    Ok(Decimal { numerator, denominator })
 }
 
 #[cfg(test)]
@@ -360,38 +335,20 @@ mod tests {
             ("-1s", "`-1` is negative"),
             ("1.5us", "it is not a whole number of microseconds"),
             ("0.0000001", "it is not a whole number of microseconds"),
-            (
-                "5 parsecs",
-                "`parsecs` is not a unit of time (us, ms, s, min, h, day, week)",
-            ),
+            ("5 parsecs", "`parsecs` is not a unit of time (us, ms, s, min, h, day, week)"),
             ("1month", "a month has no fixed length (write 30d or 365d)"),
             ("10s5", "`5` has no unit of time"),
             ("s", "a number is missing"),
             ("999999999999999d", "it is too long"),
-            (
-                "1e3",
-                "`e` is not a unit of time (us, ms, s, min, h, day, week)",
-            ),
+            ("1e3", "`e` is not a unit of time (us, ms, s, min, h, day, week)"),
         ] {
-            assert_eq!(
-                parse_duration_us(text).unwrap_err().problem(),
-                problem,
-                "{text}"
-            );
+            assert_eq!(parse_duration_us(text).unwrap_err().problem(), problem, "{text}");
         }
     }
 
     #[test]
     fn a_duration_written_is_read_back() {
-        for us in [
-            1,
-            999,
-            1_000,
-            90_000_000,
-            86_400_000_000,
-            604_800_000_000,
-            34_560_000_000_000,
-        ] {
+        for us in [1, 999, 1_000, 90_000_000, 86_400_000_000, 604_800_000_000, 34_560_000_000_000] {
             assert_eq!(parse_duration_us(&format_duration(us)), Ok(us));
         }
         assert_eq!(format_duration(90_000_000), "90s");
@@ -412,10 +369,7 @@ mod tests {
             ("100 / minute", "1/600ms"),
             ("0.1", "1/10s"),
         ] {
-            assert_eq!(
-                text.parse::<Rate>().map(|rate| rate.to_string()),
-                Ok(written.into())
-            );
+            assert_eq!(text.parse::<Rate>().map(|rate| rate.to_string()), Ok(written.into()));
         }
     }
 
@@ -425,16 +379,10 @@ mod tests {
             ("0/s", "its count is 0"),
             ("-5", "`-5` is negative"),
             ("5/0s", "its period is 0"),
-            (
-                "5/fortnight",
-                "`fortnight` is not a unit of time (us, ms, s, min, h, day, week)",
-            ),
+            ("5/fortnight", "`fortnight` is not a unit of time (us, ms, s, min, h, day, week)"),
             ("five/s", "`five` is not a decimal number"),
             ("5/", "its period is missing"),
-            (
-                "0.1234567890123456/s",
-                "`0.1234567890123456` has more than 15 digits",
-            ),
+            ("0.1234567890123456/s", "`0.1234567890123456` has more than 15 digits"),
             ("1/401d", "`period` is 401d; expected at most 400d"),
         ] {
             let error = text.parse::<Rate>().unwrap_err();
@@ -446,10 +394,7 @@ mod tests {
     fn short_limits() {
         let quota = |text: &str, algorithm| text.parse::<ShortLimit>().unwrap().quota(algorithm);
         let per_minute = Rate::new(100, 60_000_000).unwrap();
-        assert_eq!(
-            quota("100/min", None),
-            Ok(Quota::token_bucket(100, per_minute).unwrap())
-        );
+        assert_eq!(quota("100/min", None), Ok(Quota::token_bucket(100, per_minute).unwrap()));
         assert_eq!(
             quota("100/min burst 20", None),
             Ok(Quota::token_bucket(20, per_minute).unwrap())
@@ -472,15 +417,9 @@ mod tests {
 
     #[test]
     fn short_limits_that_are_refused() {
-        for text in [
-            "100",
-            "100/min burst",
-            "100/min burst 0",
-            "100/min burst 2.5",
-            "",
-            "/min",
-            "x",
-        ] {
+        for text in
+            ["100", "100/min burst", "100/min burst 0", "100/min burst 2.5", "", "/min", "x"]
+        {
             assert!(text.parse::<ShortLimit>().is_err(), "{text}");
         }
     }

@@ -45,9 +45,7 @@ impl Leases {
     }
 
     fn live(&self, now_us: u64) -> impl Iterator<Item = &Lease> {
-        self.leases
-            .iter()
-            .filter(move |lease| lease.expires_us > now_us)
+        self.leases.iter().filter(move |lease| lease.expires_us > now_us)
     }
 
     fn held(&self, now_us: u64) -> u64 {
@@ -61,10 +59,7 @@ impl Leases {
             return Admission::NEVER;
         }
         let used = self.held(now_us) + cost;
-        let Some(excess) = used
-            .checked_sub(in_flight.max_in_flight())
-            .filter(|e| *e > 0)
-        else {
+        let Some(excess) = used.checked_sub(in_flight.max_in_flight()).filter(|e| *e > 0) else {
             return Admission::NOW;
         };
         Admission::after(self.nth_end_us(excess, now_us) - now_us)
@@ -73,11 +68,7 @@ impl Leases {
     /// When the `nth` unit to end does.
     fn nth_end_us(&self, nth: u64, now_us: u64) -> u64 {
         // Only a clock that stepped back can have put the ends out of order.
-        if self
-            .leases
-            .iter()
-            .any(|lease| lease.expires_us > lease.ends_us(now_us))
-        {
+        if self.leases.iter().any(|lease| lease.expires_us > lease.ends_us(now_us)) {
             let mut anchored = self.clone();
             anchored.anchor(now_us);
             return anchored.nth_end_us(nth, now_us);
@@ -97,16 +88,12 @@ impl Leases {
         self.leases.retain(|lease| lease.expires_us > now_us);
         self.anchor(now_us);
         let lease_us = in_flight.lease_us();
-        self.insert(Lease {
-            permit,
-            units: cost,
-            expires_us: now_us + lease_us,
-            lease_us,
-        });
+        self.insert(Lease { permit, units: cost, expires_us: now_us + lease_us, lease_us });
     }
 
     /// After a clock that stepped back: no lease ends later than one granted now would.
-    pub fn anchor(&mut self, now_us: u64) {
+    /// Whether one did.
+    pub fn anchor(&mut self, now_us: u64) -> bool {
         let mut moved = false;
         for lease in &mut self.leases {
             let ends_us = lease.ends_us(now_us);
@@ -116,13 +103,13 @@ impl Leases {
         if moved {
             self.leases.sort_by_key(|lease| lease.expires_us);
         }
+        moved
     }
 
     /// Gives a permit back. Whether it was held.
     pub fn release(&mut self, permit: u128, now_us: u64) -> bool {
         let held = self.live(now_us).any(|lease| lease.permit == permit);
-        self.leases
-            .retain(|lease| lease.permit != permit && lease.expires_us > now_us);
+        self.leases.retain(|lease| lease.permit != permit && lease.expires_us > now_us);
         held
     }
 
@@ -151,9 +138,7 @@ impl Leases {
     }
 
     fn insert(&mut self, lease: Lease) {
-        let place = self
-            .leases
-            .partition_point(|other| other.expires_us <= lease.expires_us);
+        let place = self.leases.partition_point(|other| other.expires_us <= lease.expires_us);
         self.leases.insert(place, lease);
     }
 }

@@ -21,19 +21,14 @@ impl Debt {
     /// A bucket that nobody has touched.
     #[must_use]
     pub fn fresh(bucket: &Bucket, now_us: u64) -> Self {
-        Self {
-            debt: 0,
-            unit: bucket.unit(),
-            last_us: now_us,
-        }
+        Self { debt: 0, unit: bucket.unit(), last_us: now_us }
     }
 
     /// D′: what is left of the debt at `now_us`. A time before the last one means that none passed.
     #[must_use]
     pub fn at(&self, bucket: &Bucket, now_us: u64) -> u64 {
         let elapsed_us = now_us.saturating_sub(self.last_us);
-        self.in_unit_of(bucket)
-            .saturating_sub(bucket.drain().saturating_mul(elapsed_us))
+        self.in_unit_of(bucket).saturating_sub(bucket.drain().saturating_mul(elapsed_us))
     }
 
     /// The debt in the bucket's own unit, rounded up where the file that wrote it had another.
@@ -49,16 +44,14 @@ impl Debt {
     /// Takes `cost` units that were found to fit.
     pub fn charge(&mut self, bucket: &Bucket, cost: u64, now_us: u64) {
         let debt = self.at(bucket, now_us) + cost * bucket.unit();
-        *self = Self {
-            debt,
-            unit: bucket.unit(),
-            last_us: now_us,
-        };
+        *self = Self { debt, unit: bucket.unit(), last_us: now_us };
     }
 
-    /// After a clock that stepped back: what is owed is owed from now on.
-    pub fn anchor(&mut self, now_us: u64) {
+    /// After a clock that stepped back: what is owed is owed from now on. Whether it did.
+    pub fn anchor(&mut self, now_us: u64) -> bool {
+        let stepped_back = self.last_us > now_us;
         self.last_us = self.last_us.min(now_us);
+        stepped_back
     }
 
     /// Whole units available.
@@ -80,11 +73,7 @@ impl Debt {
         let drained = bucket.drain().saturating_mul(age_us);
         let given = (units.min(2 * bucket.capacity()) * bucket.unit()).saturating_sub(drained);
         let debt = self.at(bucket, now_us).saturating_sub(given);
-        *self = Self {
-            debt,
-            unit: bucket.unit(),
-            last_us: now_us,
-        };
+        *self = Self { debt, unit: bucket.unit(), last_us: now_us };
     }
 
     /// Takes `units` whether they fit or not, up to one further capacity of debt; returns the
@@ -93,11 +82,7 @@ impl Debt {
         let debt = self.at(bucket, now_us);
         let room = (2 * bucket.full_debt()).saturating_sub(debt);
         let taken = units.saturating_mul(bucket.unit()).min(room);
-        *self = Self {
-            debt: debt + taken,
-            unit: bucket.unit(),
-            last_us: now_us,
-        };
+        *self = Self { debt: debt + taken, unit: bucket.unit(), last_us: now_us };
         units - taken / bucket.unit()
     }
 }

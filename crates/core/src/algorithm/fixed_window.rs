@@ -20,11 +20,7 @@ impl WindowCount {
     /// A window that nobody has touched.
     #[must_use]
     pub fn fresh(window: &Window, now_us: u64) -> Self {
-        Self {
-            window: now_us / window.size_us(),
-            size_us: window.size_us(),
-            count: 0,
-        }
+        Self { window: now_us / window.size_us(), size_us: window.size_us(), count: 0 }
     }
 
     /// What counts in the window of `now_us`.
@@ -56,37 +52,31 @@ impl WindowCount {
     }
 
     /// After a clock that stepped back: the count belongs to now's window.
-    pub fn anchor(&mut self, now_us: u64) {
-        self.window = self.window.min(now_us / self.size_us.max(1));
+    /// Whether it did.
+    pub fn anchor(&mut self, now_us: u64) -> bool {
+        let this = now_us / self.size_us.max(1);
+        let stepped_back = self.window > this;
+        self.window = self.window.min(this);
+        stepped_back
     }
 
     /// Units that still fit.
     #[must_use]
     pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
-        window
-            .max_requests()
-            .saturating_sub(self.at(window, now_us))
+        window.max_requests().saturating_sub(self.at(window, now_us))
     }
 
     /// Until the window ends, if anything counts in it.
     #[must_use]
     pub fn reset_after_us(&self, window: &Window, now_us: u64) -> u64 {
-        if self.at(window, now_us) == 0 {
-            0
-        } else {
-            until_end_us(window, now_us)
-        }
+        if self.at(window, now_us) == 0 { 0 } else { until_end_us(window, now_us) }
     }
 
     /// Takes `units` off, if the window that they were charged in is still this one.
     pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
         let this = now_us / window.size_us();
         if charged_at_us.is_none_or(|at_us| at_us.min(now_us) / window.size_us() == this) {
-            self.write(
-                window,
-                self.at(window, now_us).saturating_sub(units),
-                now_us,
-            );
+            self.write(window, self.at(window, now_us).saturating_sub(units), now_us);
         }
     }
 
@@ -99,10 +89,7 @@ impl WindowCount {
     }
 
     fn write(&mut self, window: &Window, count: u64, now_us: u64) {
-        *self = Self {
-            count,
-            ..Self::fresh(window, now_us)
-        };
+        *self = Self { count, ..Self::fresh(window, now_us) };
     }
 }
 

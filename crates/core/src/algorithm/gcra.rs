@@ -12,9 +12,7 @@ use crate::quota::Bucket;
 #[must_use]
 pub fn admit(bucket: &Bucket, state: &Debt, cost: u64, now_us: u64) -> Admission {
     let tolerance = bucket.full_debt();
-    let Some(advance) = cost
-        .checked_mul(bucket.unit())
-        .filter(|advance| *advance <= tolerance)
+    let Some(advance) = cost.checked_mul(bucket.unit()).filter(|advance| *advance <= tolerance)
     else {
         return Admission::NEVER;
     };

@@ -32,12 +32,7 @@ impl WindowPair {
     #[must_use]
     pub fn fresh(window: &Window, now_us: u64) -> Self {
         let size_us = window.size_us();
-        Self {
-            window: now_us / size_us,
-            size_us,
-            current: 0,
-            previous: 0,
-        }
+        Self { window: now_us / size_us, size_us, current: 0, previous: 0 }
     }
 
     /// The counts in the terms of now's window.
@@ -47,18 +42,13 @@ impl WindowPair {
         let size_us = window.size_us();
         let elapsed_us = now_us % size_us;
         let start_us = now_us - elapsed_us;
-        let mut counts = Counts {
-            current: 0,
-            previous: 0,
-            elapsed_us,
-        };
+        let mut counts = Counts { current: 0, previous: 0, elapsed_us };
         let mut state = *self;
         state.anchor(now_us);
         let edge_us = state.window.saturating_mul(state.size_us);
-        for (end_us, count) in [
-            (edge_us.saturating_add(state.size_us), state.current),
-            (edge_us, state.previous),
-        ] {
+        for (end_us, count) in
+            [(edge_us.saturating_add(state.size_us), state.current), (edge_us, state.previous)]
+        {
             if end_us > start_us {
                 counts.current += count;
             } else if end_us > start_us.saturating_sub(size_us) {
@@ -88,16 +78,18 @@ impl WindowPair {
     }
 
     /// After a clock that stepped back: the counts belong to now's window and the one before.
-    pub fn anchor(&mut self, now_us: u64) {
-        self.window = self.window.min(now_us / self.size_us.max(1));
+    /// Whether it did.
+    pub fn anchor(&mut self, now_us: u64) -> bool {
+        let this = now_us / self.size_us.max(1);
+        let stepped_back = self.window > this;
+        self.window = self.window.min(this);
+        stepped_back
     }
 
     /// Units that still fit by the estimate.
     #[must_use]
     pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
-        window
-            .max_requests()
-            .saturating_sub(self.at(window, now_us).used(window))
+        window.max_requests().saturating_sub(self.at(window, now_us).used(window))
     }
 
     /// Until neither window weighs anything.
@@ -114,11 +106,7 @@ impl WindowPair {
 
     /// Takes `units` off the window that they were charged in, if it still weighs.
     pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
-        let Counts {
-            mut current,
-            mut previous,
-            ..
-        } = self.at(window, now_us);
+        let Counts { mut current, mut previous, .. } = self.at(window, now_us);
         let this = now_us / window.size_us();
         match charged_at_us.map(|at_us| this - at_us.min(now_us) / window.size_us()) {
             None => {
@@ -141,11 +129,7 @@ impl WindowPair {
     }
 
     fn write(&mut self, window: &Window, current: u64, previous: u64, now_us: u64) {
-        *self = Self {
-            current,
-            previous,
-            ..Self::fresh(window, now_us)
-        };
+        *self = Self { current, previous, ..Self::fresh(window, now_us) };
     }
 }
 

@@ -37,10 +37,7 @@ impl Log {
 
     /// Units in (now − W, now]; an entry later than now counts as now.
     fn held(&self, window: &Window, now_us: u64) -> u64 {
-        let gone = self
-            .entries
-            .iter()
-            .take_while(|entry| is_out(entry, window, now_us));
+        let gone = self.entries.iter().take_while(|entry| is_out(entry, window, now_us));
         self.units - gone.map(|entry| entry.units).sum::<u64>()
     }
 
@@ -51,9 +48,7 @@ impl Log {
             return Admission::NEVER;
         }
         let used = self.held(window, now_us) + cost;
-        let Some(excess) = used
-            .checked_sub(window.max_requests())
-            .filter(|excess| *excess > 0)
+        let Some(excess) = used.checked_sub(window.max_requests()).filter(|excess| *excess > 0)
         else {
             return Admission::NOW;
         };
@@ -63,10 +58,7 @@ impl Log {
     /// Until the `nth` oldest unit leaves the window.
     fn until_out_us(&self, window: &Window, nth: u64, now_us: u64) -> u64 {
         let mut seen = 0;
-        let live = self
-            .entries
-            .iter()
-            .skip_while(|entry| is_out(entry, window, now_us));
+        let live = self.entries.iter().skip_while(|entry| is_out(entry, window, now_us));
         for entry in live {
             seen += entry.units;
             if seen >= nth {
@@ -83,42 +75,32 @@ impl Log {
         self.units += cost;
         match self.entries.back_mut() {
             Some(last) if last.time_us == now_us => last.units += cost,
-            _ => self.entries.push_back(LogEntry {
-                time_us: now_us,
-                units: cost,
-            }),
+            _ => self.entries.push_back(LogEntry { time_us: now_us, units: cost }),
         }
     }
 
-    /// After a clock that stepped back: what was later happened now.
-    pub fn anchor(&mut self, now_us: u64) {
+    /// After a clock that stepped back: what was later happened now. Whether it did.
+    pub fn anchor(&mut self, now_us: u64) -> bool {
         let mut later = 0;
         while let Some(entry) = self.entries.pop_back_if(|entry| entry.time_us > now_us) {
             later += entry.units;
         }
         if later > 0 {
-            self.entries.push_back(LogEntry {
-                time_us: now_us,
-                units: later,
-            });
+            self.entries.push_back(LogEntry { time_us: now_us, units: later });
         }
+        later > 0
     }
 
     /// Units that still fit.
     #[must_use]
     pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
-        window
-            .max_requests()
-            .saturating_sub(self.held(window, now_us))
+        window.max_requests().saturating_sub(self.held(window, now_us))
     }
 
     /// Until the newest entry leaves the window.
     #[must_use]
     pub fn reset_after_us(&self, window: &Window, now_us: u64) -> u64 {
-        let newest = self
-            .entries
-            .back()
-            .filter(|entry| !is_out(entry, window, now_us));
+        let newest = self.entries.back().filter(|entry| !is_out(entry, window, now_us));
         newest.map_or(0, |entry| until_out_us(entry, window, now_us))
     }
 
@@ -154,10 +136,7 @@ impl Log {
 
     /// Drops entries that have left the window.
     fn forget(&mut self, window: &Window, now_us: u64) {
-        while let Some(entry) = self
-            .entries
-            .pop_front_if(|entry| is_out(entry, window, now_us))
-        {
+        while let Some(entry) = self.entries.pop_front_if(|entry| is_out(entry, window, now_us)) {
             self.units -= entry.units;
         }
     }

@@ -1,0 +1,138 @@
+//! What changes after the decision: refunds, settled reservations, released and renewed permits.
+
+use tollkeeper_core::{Amended, Amendment, Change, Clock, Quota, State};
+
+use crate::room::{Room, RoomMaker};
+use crate::settings::Settings;
+use crate::shard::{KeyEntry, Names, Shard};
+use crate::stats::Counters;
+use crate::table::Table;
+
+/// Applies one amendment in one atomic step.
+pub(crate) fn amend(
+    table: &Table,
+    counters: &Counters,
+    settings: &Settings,
+    clock: &impl Clock,
+    amendment: &Amendment<'_>,
+) -> Amended {
+    let hash = table.hash(amendment.limit, amendment.quota, amendment.key);
+    let mut shard = table.lock_of(hash);
+    let now_us = clock.now_us();
+    let rooms = RoomMaker::new(table, counters, settings, now_us);
+    let mut target = Target { rooms, shard: &mut shard, hash, amendment, now_us };
+    match amendment.change {
+        Change::Refund { units, charged_at_us } => target.refund(units, charged_at_us),
+        Change::Settle { id, actual } => target.settle(id, actual),
+        Change::Release { id } => target.release(id),
+        Change::Renew { id } => target.renew(id),
+        _ => Amended::Unknown,
+    }
+}
+
+const DONE: Amended = Amended::Done { forgiven: 0 };
+
+/// The state that an amendment names.
+struct Target<'a> {
+    rooms: RoomMaker<'a>,
+    shard: &'a mut Shard,
+    hash: u64,
+    amendment: &'a Amendment<'a>,
+    now_us: u64,
+}
+
+impl Target<'_> {
+    fn find(&self) -> Option<usize> {
+        let Amendment { limit, quota, key, .. } = *self.amendment;
+        let is_it = |entry: &KeyEntry| entry.is(limit, quota.algorithm(), key);
+        self.shard.keys.find(self.hash, is_it)
+    }
+
+    /// Changes the state if there is one that has not expired.
+    fn change<T>(&mut self, change: impl FnOnce(&mut State, &Quota, u64) -> T) -> Option<T> {
+        let at = self.find()?;
+        let entry = self.shard.keys.get_mut(at);
+        if entry.expires_us <= self.now_us {
+            return None;
+        }
+        let changed = change(&mut entry.state, self.amendment.quota, self.now_us);
+        entry.written(self.amendment.quota, self.now_us);
+        Some(changed)
+    }
+
+    fn refund(&mut self, units: u64, charged_at_us: Option<u64>) -> Amended {
+        if units == 0 || matches!(self.amendment.quota, Quota::Concurrency(_)) {
+            return Amended::Unknown;
+        }
+        let refunded = self.change(|state, quota, now_us| {
+            state.refund(quota, units, charged_at_us, now_us);
+        });
+        refunded.map_or(Amended::Unknown, |()| DONE)
+    }
+
+    fn settle(&mut self, id: u128, actual: u64) -> Amended {
+        let Amendment { limit, quota, key, .. } = *self.amendment;
+        let found = self
+            .shard
+            .reservations
+            .find(self.hash, |reservation| reservation.is(id, limit, quota.algorithm(), key));
+        let Some(at) = found else {
+            return Amended::Unknown;
+        };
+        let reservation = self.shard.reservations.get_mut(at);
+        if reservation.expires_us <= self.now_us {
+            return Amended::Unknown;
+        }
+        if std::mem::replace(&mut reservation.settled, true) {
+            return Amended::Repeated;
+        }
+        let (units, charged_at_us) = (reservation.units, reservation.charged_at_us);
+        if actual <= units {
+            self.refund(units - actual, Some(charged_at_us));
+            return DONE;
+        }
+        Amended::Done { forgiven: self.overcharge(actual - units) }
+    }
+
+    /// Charges `units` whether they fit or not; a state that was forgotten is begun anew.
+    fn overcharge(&mut self, units: u64) -> u64 {
+        let quota = self.amendment.quota;
+        let changed = self.change(|state, quota, now_us| state.overcharge(quota, units, now_us));
+        if let Some(forgiven) = changed {
+            return forgiven;
+        }
+        let at = self.find();
+        if at.is_none() && self.rooms.take_key(self.shard, &[self.hash]) != Room::Yes {
+            return units;
+        }
+        let entry = match at {
+            Some(at) => self.shard.keys.get_mut(at),
+            None => {
+                let names = Names::new(self.amendment.limit, self.amendment.key);
+                self.shard.keys.insert(KeyEntry::fresh(self.hash, names, quota, self.now_us))
+            }
+        };
+        entry.state = State::fresh(quota, self.now_us);
+        let forgiven = entry.state.overcharge(quota, units, self.now_us);
+        entry.written(quota, self.now_us);
+        forgiven
+    }
+
+    fn release(&mut self, id: u128) -> Amended {
+        let released = self.change(|state, _, now_us| match state {
+            State::Leases(leases) => leases.release(id, now_us),
+            _ => false,
+        });
+        if released == Some(true) { DONE } else { Amended::Unknown }
+    }
+
+    fn renew(&mut self, id: u128) -> Amended {
+        let renewed = self.change(|state, quota, now_us| match (state, quota) {
+            (State::Leases(leases), Quota::Concurrency(in_flight)) => {
+                leases.renew(in_flight, id, now_us)
+            }
+            _ => false,
+        });
+        if renewed == Some(true) { DONE } else { Amended::Unknown }
+    }
+}

@@ -1,0 +1,190 @@
+//! One request, decided under its locks: look at every limit, then charge all or none.
+
+use smallvec::SmallVec;
+use tollkeeper_core::{
+    Admission, Answer, Check, Clock, Outcome, Quota, Request, State, StoreError, Ticket,
+};
+
+use crate::room::{Room, RoomMaker};
+use crate::settings::Settings;
+use crate::shard::{KeyEntry, Names, Reservation, Shard};
+use crate::stats::Counters;
+use crate::table::{Locked, Table};
+
+/// What one limit says, and whether it is to be written.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    hash: u64,
+    at: Option<usize>,
+    admission: Admission,
+    room: Room,
+}
+
+/// Decides `request` and returns, with the answer, how many entries of others the call touched.
+pub(crate) fn decide(
+    table: &Table,
+    counters: &Counters,
+    settings: &Settings,
+    clock: &impl Clock,
+    request: &Request<'_>,
+) -> Result<(Answer, usize), StoreError> {
+    let checks = request.checks();
+    let mut locked = table.lock_all(checks);
+    // Under the locks, so that the readings that a key sees never step back by themselves.
+    let now_us = clock.now_us();
+    let mut rooms = RoomMaker::new(table, counters, settings, now_us);
+
+    for at in 0..checks.len() {
+        rooms.sweep(locked.shard(locked.hashes[at]));
+    }
+    let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
+    for (at, check) in checks.iter().enumerate() {
+        let hash = locked.hashes[at];
+        looks.push(look(locked.shard(hash), hash, check, now_us));
+    }
+    let denied = |looks: &[Look]| {
+        checks.iter().zip(looks).any(|(check, look)| !check.shadow && !look.admission.is_yes())
+    };
+    if !denied(&looks) {
+        make_room(&mut rooms, &mut locked, request, &mut looks)?;
+    }
+    if rooms.moved {
+        for (check, look) in checks.iter().zip(&mut looks) {
+            look.at = find(locked.shard(look.hash), look.hash, check);
+        }
+    }
+    let admitted = !denied(&looks);
+
+    let mut charged = false;
+    let mut outcomes: SmallVec<[Outcome; 4]> = SmallVec::new();
+    for (check, look) in checks.iter().zip(&looks) {
+        let shard = locked.shard(look.hash);
+        let charge = admitted && check.cost > 0 && look.admission.is_yes();
+        let outcome = if charge && look.room == Room::Yes {
+            charged = true;
+            write(shard, look, check, request.ticket(), now_us)
+        } else {
+            leave(shard, look, check, now_us)
+        };
+        outcomes.push(outcome);
+    }
+    Ok((Answer::new(now_us, charged, outcomes), rooms.budget.spent()))
+}
+
+fn find(shard: &Shard, hash: u64, check: &Check<'_>) -> Option<usize> {
+    let algorithm = check.quota.algorithm();
+    shard.keys.find(hash, |entry| entry.is(check.limit, algorithm, check.key))
+}
+
+fn look(shard: &Shard, hash: u64, check: &Check<'_>, now_us: u64) -> Look {
+    let at = find(shard, hash, check);
+    let admission = match at.map(|at| shard.keys.get(at)) {
+        Some(entry) if entry.expires_us > now_us => {
+            entry.state.admit(check.quota, check.cost, now_us)
+        }
+        _ => State::fresh(check.quota, now_us).admit(check.quota, check.cost, now_us),
+    };
+    Look { hash, at, admission, room: Room::Yes }
+}
+
+/// Takes a place for every new key, and for every reservation. Leaves no place taken if the
+/// request is denied for want of one.
+fn make_room(
+    rooms: &mut RoomMaker<'_>,
+    locked: &mut Locked<'_>,
+    request: &Request<'_>,
+    looks: &mut [Look],
+) -> Result<(), StoreError> {
+    let mut taken = 0;
+    let mut reserved = 0;
+    let mut denied = false;
+    let own = locked.hashes.clone();
+    for (check, look) in request.checks().iter().zip(looks.iter_mut()) {
+        if check.cost == 0 || !look.admission.is_yes() {
+            continue;
+        }
+        if look.at.is_some() {
+            reserved += 1;
+            continue;
+        }
+        look.room = rooms.take_key(locked.shard(look.hash), &own);
+        match look.room {
+            Room::Yes => {
+                taken += 1;
+                reserved += 1;
+            }
+            Room::Untracked => {}
+            Room::Denied { .. } if check.shadow => look.room = Room::Untracked,
+            Room::Denied { retry_after_us } => {
+                look.admission = Admission::after(retry_after_us);
+                denied = true;
+            }
+        }
+    }
+    let reserves = request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some());
+    let full = reserves && !denied && !rooms.take_reservations(reserved);
+    if denied || full {
+        rooms.give_back_keys(taken);
+    }
+    if full {
+        let most = rooms.settings.max_keys;
+        return Err(StoreError::did_not_run(format!(
+            "all {most} places for reservations are taken"
+        )));
+    }
+    Ok(())
+}
+
+/// Charges one limit.
+fn write(
+    shard: &mut Shard,
+    look: &Look,
+    check: &Check<'_>,
+    ticket: Option<Ticket>,
+    now_us: u64,
+) -> Outcome {
+    let id = ticket.map_or(0, |ticket| ticket.id);
+    let entry = match look.at {
+        Some(at) => shard.keys.get_mut(at),
+        None => {
+            let names = Names::new(check.limit, check.key);
+            shard.keys.insert(KeyEntry::fresh(look.hash, names, check.quota, now_us))
+        }
+    };
+    if entry.expires_us <= now_us {
+        entry.state = State::fresh(check.quota, now_us);
+    }
+    entry.state.charge(check.quota, check.cost, id, now_us);
+    entry.written(check.quota, now_us);
+    let outcome = outcome(check, &entry.state, look.admission, now_us);
+    if let Some(Ticket { id, reserve_for_us: Some(life_us) }) = ticket {
+        shard.reservations.insert(Reservation {
+            id,
+            hash: look.hash,
+            names: Names::new(check.limit, check.key),
+            algorithm: check.quota.algorithm(),
+            units: check.cost,
+            charged_at_us: now_us,
+            expires_us: now_us + life_us,
+            settled: false,
+        });
+    }
+    outcome
+}
+
+/// Charges nothing; ties the state to a clock that stepped back, unless this is only a look.
+fn leave(shard: &mut Shard, look: &Look, check: &Check<'_>, now_us: u64) -> Outcome {
+    let Some(at) = look.at.filter(|at| shard.keys.get(*at).expires_us > now_us) else {
+        return outcome(check, &State::fresh(check.quota, now_us), look.admission, now_us);
+    };
+    let entry = shard.keys.get_mut(at);
+    if check.cost > 0 && entry.state.anchor(now_us) {
+        entry.written(check.quota, now_us);
+    }
+    outcome(check, &entry.state, look.admission, now_us)
+}
+
+fn outcome(check: &Check<'_>, state: &State, admission: Admission, now_us: u64) -> Outcome {
+    let quota: &Quota = check.quota;
+    Outcome::new(quota, state, admission, check.shadow, now_us)
+}

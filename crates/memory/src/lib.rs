@@ -1,0 +1,22 @@
+//! The embedded store: every key's state in a table of this process.
+//!
+//! [`MemoryStore`] decides synchronously and, for a key that it knows, without allocating;
+//! as a [`Store`](tollkeeper_core::Store) it does the same. The table is bounded by
+//! [`Settings::max_keys`] and sweeps itself a few entries at a time, in ordinary calls: there is
+//! no background thread.
+
+mod amend;
+mod clock;
+mod decide;
+mod room;
+mod settings;
+mod shard;
+mod slab;
+mod stats;
+mod store;
+mod table;
+
+pub use clock::SystemClock;
+pub use settings::{Settings, WhenFull};
+pub use stats::Stats;
+pub use store::MemoryStore;

@@ -1,0 +1,109 @@
+//! Making room: sweeping what has expired, and what happens to a new key when the table is full.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::settings::{Settings, WhenFull};
+use crate::shard::Shard;
+use crate::slab::Budget;
+use crate::stats::{Counters, count};
+use crate::table::Table;
+
+/// Entries that a request looks at for each of its limits, to see whether they have expired.
+const SWEEP: usize = 1;
+
+/// Entries among which the one to evict is chosen, where the budget allows.
+const SAMPLE: usize = 16;
+
+/// Whether a new key may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is a place, and it is taken.
+    Yes,
+    /// The request goes on, and this limit does not remember it.
+    Untracked,
+    /// The request is denied; a place may come free after this time.
+    Denied { retry_after_us: u64 },
+}
+
+/// Makes room for one call, within its budget.
+pub(crate) struct RoomMaker<'a> {
+    table: &'a Table,
+    counters: &'a Counters,
+    pub(crate) settings: &'a Settings,
+    now_us: u64,
+    pub(crate) budget: Budget,
+    /// Whether an entry went, so that others may have moved.
+    pub(crate) moved: bool,
+}
+
+impl<'a> RoomMaker<'a> {
+    pub(crate) fn new(
+        table: &'a Table,
+        counters: &'a Counters,
+        settings: &'a Settings,
+        now_us: u64,
+    ) -> Self {
+        Self { table, counters, settings, now_us, budget: Budget::new(), moved: false }
+    }
+
+    /// Takes away a few entries of a shard that have expired.
+    pub(crate) fn sweep(&mut self, shard: &mut Shard) {
+        let swept = shard.keys.sweep(SWEEP, self.now_us, &mut self.budget);
+        if swept > 0 {
+            self.table.keys.fetch_sub(swept, Ordering::Relaxed);
+            self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
+        }
+        let swept = shard.reservations.sweep(SWEEP, self.now_us, &mut self.budget);
+        if swept > 0 {
+            self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a place for a new key of `shard`. `own` are the hashes of the request itself, whose
+    /// entries never make room for each other.
+    pub(crate) fn take_key(&mut self, shard: &mut Shard, own: &[u64]) -> Room {
+        if shard.keys.has_room() && try_take(&self.table.keys, self.settings.max_keys) {
+            return Room::Yes;
+        }
+        let sample = (self.budget.left() / own.len()).clamp(1, SAMPLE);
+        let may_go = |hash: u64| !own.contains(&hash);
+        let first =
+            shard.keys.first_to_expire(sample, &mut self.budget, |entry| may_go(entry.hash));
+        let expires_us = first.map(|at| shard.keys.get(at).expires_us);
+        let expired = expires_us.is_some_and(|expires_us| expires_us <= self.now_us);
+        if let Some(at) = first
+            && (expired || self.settings.when_full == WhenFull::Evict)
+        {
+            shard.keys.remove(at);
+            self.moved = true;
+            count(if expired { &self.counters.swept } else { &self.counters.evicted });
+            return Room::Yes;
+        }
+        if self.settings.when_full == WhenFull::Deny {
+            count(&self.counters.denied_full);
+            let retry_after_us = expires_us.map_or(1, |expires_us| expires_us - self.now_us);
+            return Room::Denied { retry_after_us };
+        }
+        count(&self.counters.allowed_full);
+        Room::Untracked
+    }
+
+    /// Gives places back that were taken and are not needed.
+    pub(crate) fn give_back_keys(&self, places: usize) {
+        self.table.keys.fetch_sub(places, Ordering::Relaxed);
+    }
+
+    /// Takes places for `wanted` reservations, all or none.
+    pub(crate) fn take_reservations(&self, wanted: usize) -> bool {
+        let most = self.settings.max_keys;
+        let more = |taken: usize| (taken + wanted <= most).then_some(taken + wanted);
+        let places = &self.table.reservations;
+        places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+}
+
+/// Takes one of `most` places, if one is free.
+fn try_take(places: &AtomicUsize, most: usize) -> bool {
+    let more = |taken: usize| (taken < most).then_some(taken + 1);
+    places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}

@@ -1,0 +1,230 @@
+//! Owns [`Slab`]: items that expire, found by hash, dense enough to be swept and sampled by
+//! position. It knows nothing of limits.
+
+use hashbrown::HashTable;
+
+/// Something that counts as absent from a moment on.
+pub(crate) trait Expires {
+    /// The hash that it is found by.
+    fn hash(&self) -> u64;
+    /// The moment.
+    fn expires_us(&self) -> u64;
+}
+
+/// How many more of the other entries a call may touch.
+#[derive(Debug)]
+pub(crate) struct Budget(usize);
+
+impl Budget {
+    /// The most entries, other than its own, that one call touches.
+    pub(crate) const MOST: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self(Self::MOST)
+    }
+
+    pub(crate) fn take(&mut self) -> bool {
+        let some = self.0 > 0;
+        self.0 -= usize::from(some);
+        some
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn spent(&self) -> usize {
+        Self::MOST - self.0
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    index: HashTable<u32>,
+    items: Vec<T>,
+    hand: usize,
+    random: u64,
+}
+
+impl<T: Expires> Slab<T> {
+    /// `seed` makes the samples unpredictable.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { index: HashTable::new(), items: Vec::new(), hand: 0, random: seed | 1 }
+    }
+
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<usize> {
+        let found = self.index.find(hash, |&at| is_it(&self.items[at as usize]));
+        found.map(|&at| at as usize)
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &T {
+        &self.items[at]
+    }
+
+    pub(crate) fn get_mut(&mut self, at: usize) -> &mut T {
+        &mut self.items[at]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.iter()
+    }
+
+    /// Whether another item can be addressed.
+    pub(crate) fn has_room(&self) -> bool {
+        u32::try_from(self.items.len()).is_ok_and(|len| len < u32::MAX)
+    }
+
+    /// Adds an item that is not there yet, for which there [is room](Self::has_room). Positions
+    /// stay valid.
+    pub(crate) fn insert(&mut self, item: T) -> &mut T {
+        let at = self.items.len();
+        let items = &self.items;
+        let position = u32::try_from(at).unwrap_or(u32::MAX);
+        self.index.insert_unique(item.hash(), position, |&at| items[at as usize].hash());
+        self.items.push(item);
+        &mut self.items[at]
+    }
+
+    /// Takes an item out. The last one moves to its position.
+    pub(crate) fn remove(&mut self, at: usize) -> T {
+        let position = |wanted: usize| move |&at: &u32| at as usize == wanted;
+        if let Ok(entry) = self.index.find_entry(self.items[at].hash(), position(at)) {
+            entry.remove();
+        }
+        let last = self.items.len() - 1;
+        if at != last
+            && let Some(moved) = self.index.find_mut(self.items[last].hash(), position(last))
+        {
+            // `at` was an index of `items`, whose length fits.
+            *moved = u32::try_from(at).unwrap_or(u32::MAX);
+        }
+        self.items.swap_remove(at)
+    }
+
+    /// Takes out every item that `is_it`; how many.
+    pub(crate) fn remove_all(&mut self, is_it: impl Fn(&T) -> bool) -> usize {
+        let before = self.items.len();
+        let mut at = 0;
+        while at < self.items.len() {
+            if is_it(&self.items[at]) {
+                self.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        before - self.items.len()
+    }
+
+    /// Moves the hand over `most` items and takes out those that have expired; how many.
+    pub(crate) fn sweep(&mut self, most: usize, now_us: u64, budget: &mut Budget) -> usize {
+        let before = self.items.len();
+        for _ in 0..most.min(before) {
+            if self.items.is_empty() || !budget.take() {
+                break;
+            }
+            if self.hand >= self.items.len() {
+                self.hand = 0;
+            }
+            if self.items[self.hand].expires_us() <= now_us {
+                self.remove(self.hand);
+            } else {
+                self.hand += 1;
+            }
+        }
+        before - self.items.len()
+    }
+
+    /// Of `size` items at random, the one that expires first, if `may_go`.
+    pub(crate) fn first_to_expire(
+        &mut self,
+        size: usize,
+        budget: &mut Budget,
+        may_go: impl Fn(&T) -> bool,
+    ) -> Option<usize> {
+        let mut first: Option<usize> = None;
+        for _ in 0..size {
+            if self.items.is_empty() || !budget.take() {
+                break;
+            }
+            let at = self.random_position();
+            let sooner = first
+                .is_none_or(|first| self.items[at].expires_us() < self.items[first].expires_us());
+            if sooner && may_go(&self.items[at]) {
+                first = Some(at);
+            }
+        }
+        first
+    }
+
+    /// xorshift64: fast, and good enough to choose a sample.
+    fn random_position(&mut self) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let len = self.items.len() as u128;
+        usize::try_from((u128::from(self.random) * len) >> 64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Item(u64, u64);
+
+    impl Expires for Item {
+        fn hash(&self) -> u64 {
+            self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        }
+        fn expires_us(&self) -> u64 {
+            self.1
+        }
+    }
+
+    fn find(slab: &Slab<Item>, name: u64) -> Option<&Item> {
+        let hash = Item(name, 0).hash();
+        slab.find(hash, |item| item.0 == name).map(|at| slab.get(at))
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_and_the_rest_is_found() {
+        let mut slab = Slab::new(1);
+        (0..1000).for_each(|name| _ = slab.insert(Item(name, name)));
+        assert_eq!(slab.remove_all(|item| item.0 % 3 == 0), 334);
+        for name in 0..1000 {
+            assert_eq!(find(&slab, name).is_some(), name % 3 != 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_hand_comes_round_to_every_item() {
+        let mut slab = Slab::new(1);
+        (0..100).for_each(|name| _ = slab.insert(Item(name, name % 2)));
+        let mut swept = 0;
+        for _ in 0..100 {
+            swept += slab.sweep(2, 0, &mut Budget::new());
+        }
+        assert_eq!((swept, slab.iter().count()), (50, 50));
+        assert!(slab.iter().all(|item| item.1 == 1));
+    }
+
+    #[test]
+    fn a_sample_finds_the_first_to_expire_and_spares_those_that_may_not_go() {
+        let mut slab = Slab::new(7);
+        (0..8).for_each(|name| _ = slab.insert(Item(name, 100 - name)));
+        let found = slab.first_to_expire(60, &mut Budget::new(), |item| item.0 != 7);
+        assert_eq!(found.map(|at| slab.get(at).0), Some(6));
+        assert_eq!(slab.first_to_expire(60, &mut Budget::new(), |_| false), None);
+    }
+
+    #[test]
+    fn a_call_cannot_spend_more_than_its_budget() {
+        let mut slab = Slab::new(7);
+        (0..1000).for_each(|name| _ = slab.insert(Item(name, 0)));
+        let mut budget = Budget::new();
+        assert_eq!(slab.sweep(1000, 1, &mut budget), Budget::MOST);
+        assert_eq!(slab.first_to_expire(1, &mut budget, |_| true), None);
+        assert_eq!(budget.spent(), Budget::MOST);
+    }
+}

@@ -1,0 +1,123 @@
+//! Owns [`MemoryStore`]: the public face of the table.
+
+use std::sync::atomic::Ordering;
+
+use tollkeeper_core::{
+    Amended, Amendment, Answer, Clock, Entry, Filter, Request, Store, StoreError,
+};
+
+use crate::amend::amend;
+use crate::clock::SystemClock;
+use crate::decide::decide;
+use crate::settings::Settings;
+use crate::stats::{Counters, Stats};
+use crate::table::Table;
+
+/// The embedded store.
+///
+/// ```
+/// use tollkeeper_core::{Check, Quota, Request};
+/// use tollkeeper_memory::MemoryStore;
+///
+/// let store = MemoryStore::default();
+/// let quota = Quota::fixed_window(1, 60_000_000)?;
+/// let check = Check { limit: "api", quota: &quota, key: "alice", cost: 1, shadow: false };
+/// let request = Request::new([check], None)?;
+/// assert!(store.decide_now(&request)?.allowed);
+/// assert!(!store.decide_now(&request)?.allowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore<C = SystemClock> {
+    table: Table,
+    counters: Counters,
+    settings: Settings,
+    clock: C,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(Settings::default(), SystemClock::new())
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// An empty table with these bounds, on this clock.
+    pub fn new(settings: Settings, clock: C) -> Self {
+        let settings = Settings { max_keys: settings.max_keys.max(1), ..settings };
+        let counters = Counters::default();
+        Self { table: Table::new(settings.max_keys), counters, settings, clock }
+    }
+
+    /// Decides one request: all of its limits or none, atomically, without waiting for anything
+    /// but the locks of its keys. Allocates only to remember a new key.
+    pub fn decide_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+        self.decide_counted(request).map(|(answer, _)| answer)
+    }
+
+    /// [`decide_now`](Self::decide_now), and how many entries of other keys the call touched.
+    fn decide_counted(&self, request: &Request<'_>) -> Result<(Answer, usize), StoreError> {
+        decide(&self.table, &self.counters, &self.settings, &self.clock, request)
+    }
+
+    /// Applies one amendment, atomically.
+    pub fn amend_now(&self, amendment: &Amendment<'_>) -> Amended {
+        amend(&self.table, &self.counters, &self.settings, &self.clock, amendment)
+    }
+
+    /// Forgets every state and reservation that `filter` names; how many states there were.
+    pub fn reset_now(&self, filter: Filter<'_>) -> u64 {
+        let mut forgotten = 0;
+        for mut shard in self.table.each() {
+            let keys = shard.keys.remove_all(|entry| entry.names.match_filter(filter));
+            self.table.keys.fetch_sub(keys, Ordering::Relaxed);
+            forgotten += keys as u64;
+            let gone = shard.reservations.remove_all(|entry| entry.names.match_filter(filter));
+            self.table.reservations.fetch_sub(gone, Ordering::Relaxed);
+        }
+        forgotten
+    }
+
+    /// Shows at most `most` of the states that `filter` names and that have not expired.
+    pub fn inspect_now(&self, filter: Filter<'_>, most: usize) -> Vec<Entry> {
+        let now_us = self.clock.now_us();
+        let mut shown = Vec::new();
+        for shard in self.table.each() {
+            let live = shard.keys.iter().filter(|entry| entry.expires_us > now_us);
+            let named = live.filter(|entry| entry.names.match_filter(filter));
+            shown.extend(named.take(most - shown.len()).map(|entry| entry.show(now_us)));
+            if shown.len() == most {
+                break;
+            }
+        }
+        shown
+    }
+
+    /// What the table did by itself.
+    pub fn stats(&self) -> Stats {
+        self.counters.read(self.table.keys.load(Ordering::Relaxed) as u64)
+    }
+
+    /// The clock that the store decides by.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
+        requests.iter().map(|request| self.decide_now(request)).collect()
+    }
+
+    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
+        amendments.iter().map(|amendment| Ok(self.amend_now(amendment))).collect()
+    }
+
+    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
+        Ok(self.reset_now(filter))
+    }
+
+    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.inspect_now(filter, most))
+    }
+}

@@ -1,0 +1,96 @@
+//! Owns [`Table`]: the shards, their locks, and which of them a key belongs to.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use smallvec::SmallVec;
+use tollkeeper_core::{Check, Quota};
+
+use crate::shard::Shard;
+
+/// Keys a shard is meant for; below it one lock guards everything.
+const KEYS_PER_SHARD: usize = 4096;
+const MAX_SHARDS: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    shards: Box<[Mutex<Shard>]>,
+    /// SipHash with a random key: nobody outside can choose keys that collide.
+    hasher: RandomState,
+    pub(crate) keys: AtomicUsize,
+    pub(crate) reservations: AtomicUsize,
+}
+
+impl Table {
+    pub(crate) fn new(max_keys: usize) -> Self {
+        let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS).next_power_of_two();
+        let hasher = RandomState::new();
+        let shard = |number: usize| Mutex::new(Shard::new(hasher.hash_one(number)));
+        Self {
+            shards: (0..shards).map(shard).collect(),
+            hasher,
+            keys: AtomicUsize::new(0),
+            reservations: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn hash(&self, limit: &str, quota: &Quota, key: &str) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        quota.algorithm().hash(&mut hasher);
+        limit.hash(&mut hasher);
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn number_of(&self, hash: u64) -> usize {
+        // The high bits: the shard's own index uses the low ones, and the seven highest.
+        usize::try_from(hash >> 32).unwrap_or(0) & (self.shards.len() - 1)
+    }
+
+    fn lock(&self, number: usize) -> MutexGuard<'_, Shard> {
+        // A panic cannot leave a shard half written in a way that matters: every change is one
+        // assignment.
+        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        self.lock(self.number_of(hash))
+    }
+
+    /// Each shard, one after the other, never two at once.
+    pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        (0..self.shards.len()).map(|number| self.lock(number))
+    }
+
+    /// Locks every shard that `checks` need, in order of their number, so that no two calls can
+    /// wait for each other.
+    pub(crate) fn lock_all(&self, checks: &[Check<'_>]) -> Locked<'_> {
+        let hash = |check: &Check<'_>| self.hash(check.limit, check.quota, check.key);
+        let hashes: SmallVec<[u64; 4]> = checks.iter().map(hash).collect();
+        let mut numbers: SmallVec<[usize; 4]> =
+            hashes.iter().map(|hash| self.number_of(*hash)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let guards = numbers.iter().map(|number| (*number, self.lock(*number))).collect();
+        Locked { table: self, hashes, guards }
+    }
+}
+
+/// The shards of one request.
+pub(crate) struct Locked<'a> {
+    table: &'a Table,
+    /// Of each check.
+    pub(crate) hashes: SmallVec<[u64; 4]>,
+    guards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
+}
+
+impl Locked<'_> {
+    /// The shard of the check with this `hash`.
+    pub(crate) fn shard(&mut self, hash: u64) -> &mut Shard {
+        let number = self.table.number_of(hash);
+        let found = self.guards.iter().position(|(locked, _)| *locked == number);
+        // Every hash of the request has its guard.
+        &mut self.guards[found.unwrap_or(0)].1
+    }
+}
