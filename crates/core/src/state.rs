@@ -106,14 +106,20 @@ impl State {
         }
     }
 
-    /// Ties the state to a clock that stepped back. Whether it did; no change otherwise.
-    pub fn anchor(&mut self, now_us: u64) -> bool {
-        match self {
-            Self::Debt(state) => state.anchor(now_us),
-            Self::Count(state) => state.anchor(now_us),
-            Self::Pair(state) => state.anchor(now_us),
-            Self::Log(state) => state.anchor(now_us),
-            Self::Leases(state) => state.anchor(now_us),
+    /// Ties the state to a clock that stepped back, and a window to a changed size, so that what
+    /// a denial promised holds. Whether that was so; no change otherwise.
+    pub fn anchor(&mut self, quota: &Quota, now_us: u64) -> bool {
+        match (quota, self) {
+            (Quota::FixedWindow(window), Self::Count(state)) => state.anchor(window, now_us),
+            (Quota::SlidingWindowCounter(window), Self::Pair(state)) => {
+                state.anchor(window, now_us)
+            }
+            (quota, Self::Debt(state)) => {
+                bucket_of(quota).is_some_and(|bucket| state.anchor(bucket, now_us))
+            }
+            (_, Self::Log(state)) => state.anchor(now_us),
+            (_, Self::Leases(state)) => state.anchor(now_us),
+            (_, state) => state.misfit(false),
         }
     }
 

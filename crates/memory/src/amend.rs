@@ -48,14 +48,17 @@ impl Target<'_> {
         self.shard.keys.find(self.hash, is_it)
     }
 
-    /// Changes the state if there is one that has not expired.
-    fn change<T>(&mut self, change: impl FnOnce(&mut State, &Quota, u64) -> T) -> Option<T> {
+    /// Changes the state if there is one that has not expired, and if `change` says that it did.
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut State, &Quota, u64) -> Option<T>,
+    ) -> Option<T> {
         let at = self.find()?;
         let entry = self.shard.keys.get_mut(at);
         if entry.expires_us <= self.now_us {
             return None;
         }
-        let changed = change(&mut entry.state, self.amendment.quota, self.now_us);
+        let changed = change(&mut entry.state, self.amendment.quota, self.now_us)?;
         entry.written(self.amendment.quota, self.now_us);
         Some(changed)
     }
@@ -64,10 +67,14 @@ impl Target<'_> {
         if units == 0 || matches!(self.amendment.quota, Quota::Concurrency(_)) {
             return Amended::Unknown;
         }
-        let refunded = self.change(|state, quota, now_us| {
+        self.give_back(units, charged_at_us).map_or(Amended::Unknown, |()| DONE)
+    }
+
+    fn give_back(&mut self, units: u64, charged_at_us: Option<u64>) -> Option<()> {
+        self.change(|state, quota, now_us| {
             state.refund(quota, units, charged_at_us, now_us);
-        });
-        refunded.map_or(Amended::Unknown, |()| DONE)
+            Some(())
+        })
     }
 
     fn settle(&mut self, id: u128, actual: u64) -> Amended {
@@ -88,7 +95,7 @@ impl Target<'_> {
         }
         let (units, charged_at_us) = (reservation.units, reservation.charged_at_us);
         if actual <= units {
-            self.refund(units - actual, Some(charged_at_us));
+            self.give_back(units - actual, Some(charged_at_us));
             return DONE;
         }
         Amended::Done { forgiven: self.overcharge(actual - units) }
@@ -97,7 +104,8 @@ impl Target<'_> {
     /// Charges `units` whether they fit or not; a state that was forgotten is begun anew.
     fn overcharge(&mut self, units: u64) -> u64 {
         let quota = self.amendment.quota;
-        let changed = self.change(|state, quota, now_us| state.overcharge(quota, units, now_us));
+        let changed =
+            self.change(|state, quota, now_us| Some(state.overcharge(quota, units, now_us)));
         if let Some(forgiven) = changed {
             return forgiven;
         }
@@ -120,19 +128,19 @@ impl Target<'_> {
 
     fn release(&mut self, id: u128) -> Amended {
         let released = self.change(|state, _, now_us| match state {
-            State::Leases(leases) => leases.release(id, now_us),
-            _ => false,
+            State::Leases(leases) => leases.release(id, now_us).then_some(()),
+            _ => None,
         });
-        if released == Some(true) { DONE } else { Amended::Unknown }
+        released.map_or(Amended::Unknown, |()| DONE)
     }
 
     fn renew(&mut self, id: u128) -> Amended {
         let renewed = self.change(|state, quota, now_us| match (state, quota) {
             (State::Leases(leases), Quota::Concurrency(in_flight)) => {
-                leases.renew(in_flight, id, now_us)
+                leases.renew(in_flight, id, now_us).then_some(())
             }
-            _ => false,
+            _ => None,
         });
-        if renewed == Some(true) { DONE } else { Amended::Unknown }
+        renewed.map_or(Amended::Unknown, |()| DONE)
     }
 }

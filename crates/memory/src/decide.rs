@@ -34,8 +34,9 @@ pub(crate) fn decide(
     let now_us = clock.now_us();
     let mut rooms = RoomMaker::new(table, counters, settings, now_us);
 
+    let mut sweep_due = false;
     for at in 0..checks.len() {
-        rooms.sweep(locked.shard(locked.hashes[at]));
+        sweep_due |= rooms.sweep_own(locked.shard(locked.hashes[at]));
     }
     let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
     for (at, check) in checks.iter().enumerate() {
@@ -67,6 +68,10 @@ pub(crate) fn decide(
             leave(shard, look, check, now_us)
         };
         outcomes.push(outcome);
+    }
+    drop(locked);
+    if sweep_due {
+        rooms.sweep_next();
     }
     Ok((Answer::new(now_us, charged, outcomes), rooms.budget.spent()))
 }
@@ -178,7 +183,7 @@ fn leave(shard: &mut Shard, look: &Look, check: &Check<'_>, now_us: u64) -> Outc
         return outcome(check, &State::fresh(check.quota, now_us), look.admission, now_us);
     };
     let entry = shard.keys.get_mut(at);
-    if check.cost > 0 && entry.state.anchor(now_us) {
+    if check.cost > 0 && entry.state.anchor(check.quota, now_us) {
         entry.written(check.quota, now_us);
     }
     outcome(check, &entry.state, look.admission, now_us)

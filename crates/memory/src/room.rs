@@ -11,6 +11,12 @@ use crate::table::Table;
 /// Entries that a request looks at for each of its limits, to see whether they have expired.
 const SWEEP: usize = 1;
 
+/// After so many calls to a shard, a call also sweeps the shard whose turn it is...
+const CALLS_PER_TURN: u32 = 16;
+
+/// ...and looks at so many of its entries.
+const SWEEP_PER_TURN: usize = 16;
+
 /// Entries among which the one to evict is chosen, where the budget allows.
 const SAMPLE: usize = 16;
 
@@ -46,14 +52,28 @@ impl<'a> RoomMaker<'a> {
         Self { table, counters, settings, now_us, budget: Budget::new(), moved: false }
     }
 
-    /// Takes away a few entries of a shard that have expired.
-    pub(crate) fn sweep(&mut self, shard: &mut Shard) {
-        let swept = shard.keys.sweep(SWEEP, self.now_us, &mut self.budget);
+    /// Takes away a few entries of the request's own shard that have expired. Whether another
+    /// shard is due.
+    pub(crate) fn sweep_own(&mut self, shard: &mut Shard) -> bool {
+        self.sweep(shard, SWEEP);
+        shard.calls = shard.calls.wrapping_add(1);
+        shard.calls.is_multiple_of(CALLS_PER_TURN)
+    }
+
+    /// Takes away some entries of the shard whose turn it is. To be called without any lock.
+    pub(crate) fn sweep_next(&mut self) {
+        if let Some(mut shard) = self.table.try_lock_next() {
+            self.sweep(&mut shard, SWEEP_PER_TURN);
+        }
+    }
+
+    fn sweep(&mut self, shard: &mut Shard, most: usize) {
+        let swept = shard.keys.sweep(most, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        let swept = shard.reservations.sweep(SWEEP, self.now_us, &mut self.budget);
+        let swept = shard.reservations.sweep(most, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }

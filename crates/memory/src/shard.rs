@@ -8,11 +8,14 @@ use crate::slab::{Expires, Slab};
 pub(crate) struct Shard {
     pub(crate) keys: Slab<KeyEntry>,
     pub(crate) reservations: Slab<Reservation>,
+    /// Calls so far, to tell every few of them apart.
+    pub(crate) calls: u32,
 }
 
 impl Shard {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { keys: Slab::new(seed), reservations: Slab::new(seed.rotate_left(32)) }
+        let reservations = Slab::new(seed.rotate_left(32));
+        Self { keys: Slab::new(seed), reservations, calls: 0 }
     }
 }
 

@@ -121,3 +121,37 @@ impl<C: Clock> Store for MemoryStore<C> {
         Ok(self.inspect_now(filter, most))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollkeeper_core::{Check, ManualClock, Quota, limits::MAX_CHECKS};
+
+    use super::*;
+    use crate::slab::Budget;
+
+    /// The most entries of others that any call touches, on a table that is always full.
+    fn most_touched(checks_each: usize) -> usize {
+        let clock = ManualClock::at(1_000_000);
+        let settings = Settings { max_keys: 20_000, ..Settings::default() };
+        let store = MemoryStore::new(settings, clock.clone());
+        let quota = Quota::fixed_window(5, 1_000_000).unwrap();
+        let mut most = 0;
+        for nth in 0..40_000 / checks_each {
+            clock.advance(7);
+            let keys: Vec<String> = (0..checks_each).map(|at| format!("{nth}.{at}")).collect();
+            let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
+            let request = Request::new(keys.iter().map(|key| check(key)), None).unwrap();
+            let (answer, touched) = store.decide_counted(&request).unwrap();
+            assert!(answer.allowed);
+            most = most.max(touched);
+        }
+        assert!(store.stats().evicted > 0);
+        most
+    }
+
+    #[test]
+    fn a_call_touches_at_most_64_other_entries() {
+        assert!((10..=Budget::MOST).contains(&most_touched(1)));
+        assert!((10..=Budget::MOST).contains(&most_touched(MAX_CHECKS)));
+    }
+}

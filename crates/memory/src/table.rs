@@ -1,7 +1,7 @@
 //! Owns [`Table`]: the shards, their locks, and which of them a key belongs to.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -20,6 +20,8 @@ pub(crate) struct Table {
     hasher: RandomState,
     pub(crate) keys: AtomicUsize,
     pub(crate) reservations: AtomicUsize,
+    /// The shard that is swept next, whoever calls.
+    hand: AtomicUsize,
 }
 
 impl Table {
@@ -32,6 +34,7 @@ impl Table {
             hasher,
             keys: AtomicUsize::new(0),
             reservations: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
         }
     }
 
@@ -56,6 +59,13 @@ impl Table {
 
     pub(crate) fn lock_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
         self.lock(self.number_of(hash))
+    }
+
+    /// The next shard in turn, unless somebody is using it. So shards without traffic are swept
+    /// too.
+    pub(crate) fn try_lock_next(&self) -> Option<MutexGuard<'_, Shard>> {
+        let number = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+        self.shards[number].try_lock().ok()
     }
 
     /// Each shard, one after the other, never two at once.

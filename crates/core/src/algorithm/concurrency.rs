@@ -109,7 +109,10 @@ impl Leases {
     /// Gives a permit back. Whether it was held.
     pub fn release(&mut self, permit: u128, now_us: u64) -> bool {
         let held = self.live(now_us).any(|lease| lease.permit == permit);
-        self.leases.retain(|lease| lease.permit != permit && lease.expires_us > now_us);
+        if held {
+            self.leases.retain(|lease| lease.permit != permit && lease.expires_us > now_us);
+            self.anchor(now_us);
+        }
         held
     }
 

@@ -43,14 +43,15 @@ impl Debt {
 
     /// Takes `cost` units that were found to fit.
     pub fn charge(&mut self, bucket: &Bucket, cost: u64, now_us: u64) {
-        let debt = self.at(bucket, now_us) + cost * bucket.unit();
-        *self = Self { debt, unit: bucket.unit(), last_us: now_us };
+        self.write(bucket, self.at(bucket, now_us) + cost * bucket.unit(), now_us);
     }
 
     /// After a clock that stepped back: what is owed is owed from now on. Whether it did.
-    pub fn anchor(&mut self, now_us: u64) -> bool {
+    pub fn anchor(&mut self, bucket: &Bucket, now_us: u64) -> bool {
         let stepped_back = self.last_us > now_us;
-        self.last_us = self.last_us.min(now_us);
+        if stepped_back {
+            self.write(bucket, self.at(bucket, now_us), now_us);
+        }
         stepped_back
     }
 
@@ -72,8 +73,7 @@ impl Debt {
         let age_us = charged_at_us.map_or(0, |at_us| now_us.saturating_sub(at_us));
         let drained = bucket.drain().saturating_mul(age_us);
         let given = (units.min(2 * bucket.capacity()) * bucket.unit()).saturating_sub(drained);
-        let debt = self.at(bucket, now_us).saturating_sub(given);
-        *self = Self { debt, unit: bucket.unit(), last_us: now_us };
+        self.write(bucket, self.at(bucket, now_us).saturating_sub(given), now_us);
     }
 
     /// Takes `units` whether they fit or not, up to one further capacity of debt; returns the
@@ -82,8 +82,12 @@ impl Debt {
         let debt = self.at(bucket, now_us);
         let room = (2 * bucket.full_debt()).saturating_sub(debt);
         let taken = units.saturating_mul(bucket.unit()).min(room);
-        *self = Self { debt: debt + taken, unit: bucket.unit(), last_us: now_us };
+        self.write(bucket, debt + taken, now_us);
         units - taken / bucket.unit()
+    }
+
+    fn write(&mut self, bucket: &Bucket, debt: u64, now_us: u64) {
+        *self = Self { debt, unit: bucket.unit(), last_us: now_us };
     }
 }
 

@@ -51,13 +51,14 @@ impl WindowCount {
         self.write(window, self.at(window, now_us) + cost, now_us);
     }
 
-    /// After a clock that stepped back: the count belongs to now's window.
-    /// Whether it did.
-    pub fn anchor(&mut self, now_us: u64) -> bool {
-        let this = now_us / self.size_us.max(1);
-        let stepped_back = self.window > this;
-        self.window = self.window.min(this);
-        stepped_back
+    /// After a clock that stepped back, or a changed size: the count belongs to now's window.
+    /// Whether it was so.
+    pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
+        let stale = self.size_us != window.size_us() || self.window > now_us / window.size_us();
+        if stale {
+            self.write(window, self.at(window, now_us), now_us);
+        }
+        stale
     }
 
     /// Units that still fit.
@@ -75,9 +76,9 @@ impl WindowCount {
     /// Takes `units` off, if the window that they were charged in is still this one.
     pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
         let this = now_us / window.size_us();
-        if charged_at_us.is_none_or(|at_us| at_us.min(now_us) / window.size_us() == this) {
-            self.write(window, self.at(window, now_us).saturating_sub(units), now_us);
-        }
+        let is_held = |at_us: u64| at_us.min(now_us) / window.size_us() == this;
+        let units = if charged_at_us.is_none_or(is_held) { units } else { 0 };
+        self.write(window, self.at(window, now_us).saturating_sub(units), now_us);
     }
 
     /// Counts `units` whether they fit or not, up to 2·L; returns the units forgiven.

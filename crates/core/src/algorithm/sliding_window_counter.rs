@@ -43,12 +43,10 @@ impl WindowPair {
         let elapsed_us = now_us % size_us;
         let start_us = now_us - elapsed_us;
         let mut counts = Counts { current: 0, previous: 0, elapsed_us };
-        let mut state = *self;
-        state.anchor(now_us);
-        let edge_us = state.window.saturating_mul(state.size_us);
-        for (end_us, count) in
-            [(edge_us.saturating_add(state.size_us), state.current), (edge_us, state.previous)]
-        {
+        // A window later than now's is now's.
+        let last = self.window.min(now_us / self.size_us.max(1));
+        let edge_us = last * self.size_us;
+        for (end_us, count) in [(edge_us + self.size_us, self.current), (edge_us, self.previous)] {
             if end_us > start_us {
                 counts.current += count;
             } else if end_us > start_us.saturating_sub(size_us) {
@@ -77,13 +75,15 @@ impl WindowPair {
         self.write(window, counts.current + cost, counts.previous, now_us);
     }
 
-    /// After a clock that stepped back: the counts belong to now's window and the one before.
-    /// Whether it did.
-    pub fn anchor(&mut self, now_us: u64) -> bool {
-        let this = now_us / self.size_us.max(1);
-        let stepped_back = self.window > this;
-        self.window = self.window.min(this);
-        stepped_back
+    /// After a clock that stepped back, or a changed size: the counts belong to now's window and
+    /// the one before. Whether it was so.
+    pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
+        let stale = self.size_us != window.size_us() || self.window > now_us / window.size_us();
+        if stale {
+            let counts = self.at(window, now_us);
+            self.write(window, counts.current, counts.previous, now_us);
+        }
+        stale
     }
 
     /// Units that still fit by the estimate.
@@ -115,7 +115,7 @@ impl WindowPair {
             }
             Some(0) => current = current.saturating_sub(units),
             Some(1) => previous = previous.saturating_sub(units),
-            Some(_) => return,
+            Some(_) => {}
         }
         self.write(window, current, previous, now_us);
     }

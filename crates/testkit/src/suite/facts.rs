@@ -1,0 +1,99 @@
+//! Single facts: a changed limit, a look, the life of a key, what can be seen and forgotten.
+
+use tollkeeper_core::{Filter, Quota, Rate, Store};
+
+use super::{MINUTE_US, START_US, Verdict, ask, require, slow_quotas};
+use crate::replay::Harness;
+
+/// 80 used of 100/min leaves 10 of 90/min and 120 of 200/min.
+pub(super) fn changed_limit<H: Harness>(harness: &H) -> Verdict {
+    let bucket = |count: u64| {
+        let rate = Rate::new(count, MINUTE_US).map_err(|error| error.to_string())?;
+        Quota::token_bucket(count, rate).map_err(|error| error.to_string())
+    };
+    for (count, left) in [(90, 10), (200, 120)] {
+        let key = format!("changed to {count}");
+        harness.clock().set(START_US);
+        ask(harness, &bucket(100)?, &key, 80)?;
+        let remaining = ask(harness, &bucket(count)?, &key, 0)?.outcomes()[0].remaining;
+        require(remaining == left, || format!("{remaining} of {count} left, not {left}"))?;
+    }
+    Ok(())
+}
+
+/// Cost 0 creates no state, and changes none.
+pub(super) fn a_look_changes_nothing<H: Harness>(harness: &H) -> Verdict {
+    harness.clock().set(START_US);
+    for quota in slow_quotas(10) {
+        let key = format!("look {}", quota.algorithm());
+        ask(harness, &quota, &key, 0)?;
+        // A cost that can never fit creates nothing either.
+        ask(harness, &quota, &key, 11)?;
+        require(states(harness, &key)?.is_empty(), || format!("{key}: a look left a state"))?;
+        ask(harness, &quota, &key, 4)?;
+        let before = states(harness, &key)?;
+        ask(harness, &quota, &key, 0)?;
+        ask(harness, &quota, &key, 7)?;
+        let after = states(harness, &key)?;
+        require(before == after, || format!("{key}: {before:?} became {after:?}"))?;
+    }
+    Ok(())
+}
+
+/// A state lives at least until it is as new, and at most twice as long and 2 ms.
+pub(super) fn idle_keys_vanish<H: Harness>(harness: &H) -> Verdict {
+    for quota in slow_quotas(10) {
+        let key = format!("idle {}", quota.algorithm());
+        harness.clock().set(START_US);
+        let reset_us = ask(harness, &quota, &key, 3)?.outcomes()[0].reset_after_us;
+        let ttl_us = states(harness, &key)?.first().map_or(0, |(_, _, ttl_us)| *ttl_us);
+        require((reset_us..=2 * reset_us + 2_000).contains(&ttl_us), || {
+            format!("{key}: a life of {ttl_us} µs for {reset_us} µs")
+        })?;
+        harness.clock().set(START_US + reset_us - 1);
+        let left = ask(harness, &quota, &key, 0)?.outcomes()[0];
+        require(left.reset_after_us == 1, || format!("{key}: {left:?} just before"))?;
+        harness.clock().set(START_US + reset_us);
+        let left = ask(harness, &quota, &key, 0)?.outcomes()[0];
+        require((left.remaining, left.reset_after_us) == (10, 0), || format!("{key}: {left:?}"))?;
+    }
+    Ok(())
+}
+
+/// What is stored can be seen by limit and key, and forgotten by limit and key.
+pub(super) fn reset_and_inspect<H: Harness>(harness: &H) -> Verdict {
+    harness.clock().set(START_US);
+    let keys = ["reset a", "reset b"];
+    for quota in slow_quotas(10) {
+        for key in keys {
+            ask(harness, &quota, key, 1)?;
+        }
+    }
+    for key in keys {
+        let seen = states(harness, key)?.len();
+        require(seen == 7, || format!("{seen} states of {key}"))?;
+    }
+    let reset = |filter| harness.block_on(harness.store().reset(filter));
+    let other = Filter { limits: Some(&["another"]), key: Some("reset a") };
+    let forgotten = reset(other).map_err(|error| error.to_string())?;
+    require(forgotten == 0, || format!("{forgotten} forgotten of another limit"))?;
+    let one = Filter { limits: Some(&["suite"]), key: Some("reset a") };
+    let forgotten = reset(one).map_err(|error| error.to_string())?;
+    require(forgotten == 7, || format!("{forgotten} forgotten"))?;
+    let left = (states(harness, "reset a")?.len(), states(harness, "reset b")?.len());
+    require(left == (0, 7), || format!("{left:?} left"))
+}
+
+type Seen = (String, String, u64);
+
+fn states<H: Harness>(harness: &H, key: &str) -> Result<Vec<Seen>, String> {
+    let filter = Filter { key: Some(key), limits: None };
+    let entries = harness.block_on(harness.store().inspect(filter, 100));
+    let entries = entries.map_err(|error| error.to_string())?;
+    let seen = entries.into_iter().map(|entry| {
+        (entry.quota.algorithm().to_string(), format!("{:?}", entry.state), entry.ttl_us)
+    });
+    let mut seen: Vec<Seen> = seen.collect();
+    seen.sort();
+    Ok(seen)
+}
