@@ -2,8 +2,8 @@
 
 use crate::algorithm::concurrency::Lease;
 use crate::algorithm::debt::Debt;
-use crate::algorithm::gcra;
 use crate::algorithm::sliding_window_log::LogEntry;
+use crate::algorithm::{Algorithm, gcra};
 use crate::quota::{Bucket, Quota};
 use crate::state::State;
 
@@ -21,6 +21,43 @@ pub enum Field {
     /// Several records.
     List(Vec<Vec<(&'static str, Field)>>),
 }
+
+/// A readable name of a state: `rl:{identity}:rule:alg`, and `rl:{identity}:alg` for the rule
+/// `global`.
+///
+/// Injective: what could be mistaken for a border is escaped as in a URL. The braces make all
+/// limits of one identity neighbours in a store that hashes them.
+#[must_use]
+pub fn state_name(limit: &str, algorithm: Algorithm, key: &str) -> String {
+    let mut name = String::with_capacity(limit.len() + key.len() + 12);
+    name.push_str("rl:{");
+    escape(key, &mut name);
+    name.push_str("}:");
+    if limit != "global" {
+        escape(limit, &mut name);
+        name.push(':');
+    }
+    name.push_str(algorithm.suffix());
+    name
+}
+
+fn escape(text: &str, into: &mut String) {
+    for c in text.chars() {
+        if matches!(c, '{' | '}' | ':' | '%') || c.is_control() {
+            let mut bytes = [0; 4];
+            for byte in c.encode_utf8(&mut bytes).bytes() {
+                into.push('%');
+                into.push(HEX[usize::from(byte >> 4)]);
+                into.push(HEX[usize::from(byte & 15)]);
+            }
+        } else {
+            into.push(c);
+        }
+    }
+}
+
+const HEX: [char; 16] =
+    ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
 
 /// The state's fields in its algorithm's own terms, as of when it was written.
 #[must_use]
@@ -125,4 +162,19 @@ fn lease_fields(lease: &Lease) -> Vec<(&'static str, Field)> {
         ("units", Field::Whole(lease.units)),
         ("expires", seconds(lease.expires_us)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_readable_and_injective() {
+        let name = |limit, key| state_name(limit, Algorithm::TokenBucket, key);
+        assert_eq!(name("global", "global"), "rl:{global}:tb");
+        assert_eq!(name("per-key/1s", "alice"), "rl:{alice}:per-key/1s:tb");
+        assert_eq!(name("a", "b}:c"), "rl:{b%7D%3Ac}:a:tb");
+        assert_ne!(name("a", "b}:c"), name("c:a", "b"));
+        assert_ne!(name("a", "%7D"), name("a", "}"));
+    }
 }

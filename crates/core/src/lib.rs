@@ -23,7 +23,7 @@ pub use algorithm::{Admission, Algorithm, UnknownAlgorithm};
 pub use check::{Check, Request, RequestError, Ticket, validate_key};
 pub use clock::{Clock, ManualClock};
 pub use decision::{Answer, Decision, Outcome};
-pub use describe::{Field, describe, describe_raw};
+pub use describe::{Field, describe, describe_raw, state_name};
 pub use quota::{Bucket, InFlight, Leak, LeakMode, Quota, QuotaError, Window};
 pub use rate::Rate;
 pub use state::State;

@@ -18,7 +18,7 @@ const CALLS_PER_TURN: u32 = 16;
 const SWEEP_PER_TURN: usize = 16;
 
 /// Entries among which the one to evict is chosen, where the budget allows.
-const SAMPLE: usize = 16;
+const SAMPLE: usize = 8;
 
 /// Whether a new key may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

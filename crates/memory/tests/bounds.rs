@@ -29,7 +29,7 @@ fn keys(store: &Store) -> usize {
 fn a_full_table_evicts_the_entry_nearest_to_being_as_new() {
     let (store, _) = store(10, WhenFull::Evict);
     let quota = per_minute(100);
-    // Ten keys that owe from 10 to 100 tokens; a sample of 16 of 10 misses some.
+    // Ten keys that owe from 10 to 100 tokens; a sample of 8 misses some.
     for nth in 1..=10u64 {
         ask(&store, &quota, &format!("key {nth}"), 10 * nth);
     }

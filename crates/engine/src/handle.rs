@@ -1,0 +1,187 @@
+//! Owns [`Handle`]: the name of a permit or a reservation, which says where it is kept, so that
+//! any node can end it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tollkeeper_core::Algorithm;
+use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
+
+use crate::ask::Target;
+
+/// Begins every handle's text.
+const PREFIX: &str = "tk1_";
+
+/// The longest text that is read: every part at its longest, in base64.
+const MAX_TEXT_BYTES: usize = 2 * (MAX_KEY_BYTES + 2 * MAX_NAME_BYTES + 64);
+
+/// What a handle names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandleKind {
+    /// A permit of a concurrency limit.
+    Permit,
+    /// A charge that can still be settled.
+    Reservation,
+}
+
+/// The name of a permit or a reservation. Its text is opaque to clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handle {
+    pub(crate) kind: HandleKind,
+    pub(crate) id: u128,
+    pub(crate) target: OwnedTarget,
+    pub(crate) key: String,
+}
+
+/// A [`Target`] that can be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnedTarget {
+    Rule(String),
+    Inline { limit: String, algorithm: Option<Algorithm> },
+    EveryRule,
+}
+
+impl OwnedTarget {
+    pub(crate) fn new(target: Target<'_>) -> Self {
+        match target {
+            Target::Rule(name) => Self::Rule(name.to_owned()),
+            Target::Inline { limit, algorithm } => {
+                Self::Inline { limit: limit.to_owned(), algorithm }
+            }
+            Target::EveryRule => Self::EveryRule,
+        }
+    }
+
+    pub(crate) fn borrow(&self) -> Target<'_> {
+        match self {
+            Self::Rule(name) => Target::Rule(name),
+            Self::Inline { limit, algorithm } => Target::Inline { limit, algorithm: *algorithm },
+            Self::EveryRule => Target::EveryRule,
+        }
+    }
+}
+
+impl Handle {
+    /// What it names.
+    #[must_use]
+    pub fn kind(&self) -> HandleKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Handle {
+    /// Every part with its length before it, so that no two handles have one text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tag, name, algorithm) = match &self.target {
+            OwnedTarget::Rule(name) => (b'r', name.as_str(), ""),
+            OwnedTarget::Inline { limit, algorithm } => {
+                (b'i', limit.as_str(), algorithm.map_or("", Algorithm::name))
+            }
+            OwnedTarget::EveryRule => (b'e', "", ""),
+        };
+        let kind = match self.kind {
+            HandleKind::Permit => b'p',
+            HandleKind::Reservation => b'r',
+        };
+        let mut bytes = vec![kind, tag];
+        bytes.extend(self.id.to_be_bytes());
+        for part in [name, algorithm, &self.key] {
+            let length = u16::try_from(part.len()).map_err(|_| fmt::Error)?;
+            bytes.extend(length.to_be_bytes());
+            bytes.extend(part.as_bytes());
+        }
+        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+/// A text that is no handle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is not a handle of this service; expected the text that the check or reserve returned")]
+pub struct HandleError;
+
+impl FromStr for Handle {
+    type Err = HandleError;
+
+    fn from_str(text: &str) -> Result<Self, HandleError> {
+        let encoded = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_TEXT_BYTES);
+        let bytes = URL_SAFE_NO_PAD.decode(encoded.ok_or(HandleError)?).map_err(|_| HandleError)?;
+        parse(&bytes).ok_or(HandleError)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<Handle> {
+    let (&[kind, tag], rest) = bytes.split_first_chunk::<2>()?;
+    let (id, mut rest) = rest.split_first_chunk::<16>()?;
+    let mut part = || {
+        let (length, tail) = rest.split_first_chunk::<2>()?;
+        let (part, tail) = tail.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        rest = tail;
+        String::from_utf8(part.to_vec()).ok()
+    };
+    let (name, algorithm, key) = (part()?, part()?, part()?);
+    if !rest.is_empty() {
+        return None;
+    }
+    let algorithm = match algorithm.as_str() {
+        "" => None,
+        name => Some(name.parse().ok()?),
+    };
+    let target = match tag {
+        b'r' => OwnedTarget::Rule(name),
+        b'i' => OwnedTarget::Inline { limit: name, algorithm },
+        b'e' => OwnedTarget::EveryRule,
+        _ => return None,
+    };
+    let kind = match kind {
+        b'p' => HandleKind::Permit,
+        b'r' => HandleKind::Reservation,
+        _ => return None,
+    };
+    Some(Handle { kind, id: u128::from_be_bytes(*id), target, key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle(target: OwnedTarget, key: &str) -> Handle {
+        Handle { kind: HandleKind::Permit, id: u128::MAX / 3, target, key: key.to_owned() }
+    }
+
+    #[test]
+    fn a_handle_is_read_back_as_written() {
+        let inline = |algorithm| OwnedTarget::Inline { limit: "5/30s".into(), algorithm };
+        for target in [
+            OwnedTarget::Rule("api".into()),
+            inline(None),
+            inline(Some(Algorithm::Concurrency)),
+            OwnedTarget::EveryRule,
+        ] {
+            for key in ["alice", "ключ", &"k".repeat(MAX_KEY_BYTES)] {
+                let handle = handle(target.clone(), key);
+                assert_eq!(handle.to_string().parse(), Ok(handle));
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_cannot_be_mistaken_for_each_other() {
+        let one = handle(OwnedTarget::Rule("a".into()), "b_c").to_string();
+        let other = handle(OwnedTarget::Rule("a_b".into()), "c").to_string();
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let good = handle(OwnedTarget::Rule("api".into()), "alice").to_string();
+        for end in 0..good.len() {
+            assert_eq!(good[..end].parse::<Handle>(), Err(HandleError), "cut at {end}");
+        }
+        let long = format!("{PREFIX}{}", "A".repeat(MAX_TEXT_BYTES));
+        for text in ["", "tk1_", "tk1_!!!!", "nonsense", &format!("{good}AAAA"), &long] {
+            assert_eq!(text.parse::<Handle>(), Err(HandleError), "{text}");
+        }
+    }
+}

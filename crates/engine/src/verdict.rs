@@ -1,0 +1,94 @@
+//! Owns [`Verdict`]: the decision with names, as a door tells it.
+
+use tollkeeper_core::{Algorithm, Answer, Decision, Outcome};
+
+use crate::handle::Handle;
+use crate::met::Met;
+
+/// Who decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store.
+    Store,
+}
+
+impl Source {
+    /// The name as the API spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+        }
+    }
+}
+
+/// What was decided, by which limit, and each limit's own numbers.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    pub(crate) met: Met,
+    pub(crate) answer: Answer,
+    pub(crate) decision: Decision,
+    pub(crate) handle: Option<Handle>,
+}
+
+/// One limit's own numbers, with its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitVerdict<'a> {
+    /// The rule that it belongs to.
+    pub rule: &'a str,
+    /// Its own name.
+    pub name: &'a str,
+    /// Its algorithm.
+    pub algorithm: Algorithm,
+    /// Its numbers.
+    pub outcome: &'a Outcome,
+}
+
+impl Verdict {
+    /// Whether the request may go.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        self.decision.allowed
+    }
+
+    /// The request's own numbers.
+    #[must_use]
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The limit that binds.
+    #[must_use]
+    pub fn binding(&self) -> Option<LimitVerdict<'_>> {
+        self.limits().nth(self.decision.binding)
+    }
+
+    /// The rule that decided.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        self.binding().map_or("", |limit| limit.rule)
+    }
+
+    /// Who decided.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        Source::Store
+    }
+
+    /// Every limit that the request met, with its own numbers.
+    pub fn limits(&self) -> impl Iterator<Item = LimitVerdict<'_>> {
+        self.met.limits().zip(self.answer.outcomes()).map(|(met, outcome)| LimitVerdict {
+            rule: met.rule,
+            name: met.limit,
+            algorithm: met.quota.algorithm(),
+            outcome,
+        })
+    }
+
+    /// The permit that an admitted request holds, or the reservation that it made.
+    #[must_use]
+    pub fn handle(&self) -> Option<&Handle> {
+        self.handle.as_ref()
+    }
+}

@@ -1,0 +1,161 @@
+//! Owns [`Policy`]: the rules and settings that everything else runs on. A policy that exists is
+//! valid; there is nothing left to check at run time.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::compile;
+use crate::error::{PolicyErrors, Problems};
+use crate::limits::{DEFAULT_MAX_KEYS, MAX_RULES};
+use crate::nearest::nearest;
+use crate::reader;
+use crate::rule::{Rule, RuleError};
+use crate::yaml;
+
+/// Rules and settings, checked.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    index: HashMap<String, usize>,
+    store: StoreSettings,
+    listen: Listen,
+}
+
+impl Policy {
+    /// Reads a policy file. `env` looks up the variables that its values name.
+    ///
+    /// ```
+    /// use tollkeeper_policy::Policy;
+    ///
+    /// let env = |name: &str| (name == "LIMIT").then(|| "20/s".to_owned());
+    /// let policy = Policy::parse("rules: { api: { limit: \"${LIMIT}\" } }", &env)?;
+    /// assert_eq!(policy.rules()[0].name(), "api");
+    /// # Ok::<(), tollkeeper_policy::PolicyErrors>(())
+    /// ```
+    pub fn parse(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, PolicyErrors> {
+        let mut problems = Problems::default();
+        let policy = yaml::parse(text, env, &mut problems)
+            .and_then(|root| reader::read(&root, &mut problems))
+            .map(|raw| compile::policy(&raw, &mut problems));
+        problems.finish()?;
+        Ok(policy.unwrap_or_default())
+    }
+
+    /// Reads a policy file that may not even be text.
+    pub fn parse_bytes(
+        bytes: &[u8],
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, PolicyErrors> {
+        Self::parse(yaml::check_bytes(bytes)?, env)
+    }
+
+    /// A policy made in code, with the default settings. It may have no rules.
+    pub fn from_rules(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
+        let mut policy = Self::default();
+        for rule in rules {
+            let name = rule.name().to_owned();
+            if policy.index.insert(name, policy.rules.len()).is_some() {
+                let name = rule.name().to_owned();
+                return Err(RuleError::DuplicateRule { name });
+            }
+            policy.rules.push(rule);
+        }
+        match policy.rules.len() {
+            count if count > MAX_RULES => Err(RuleError::TooManyRules { count }),
+            _ => Ok(policy),
+        }
+    }
+
+    pub(crate) fn with_settings(mut self, store: StoreSettings, listen: Listen) -> Self {
+        self.store = store;
+        self.listen = listen;
+        self
+    }
+
+    /// The rules in the order of the file.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rule of that name.
+    #[must_use]
+    pub fn rule(&self, name: &str) -> Option<&Rule> {
+        self.rules.get(self.position(name)?)
+    }
+
+    /// The place of the rule of that name among [`rules`](Self::rules).
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// The name of a rule that was likely meant by a name that no rule has.
+    #[must_use]
+    pub fn suggest(&self, name: &str) -> Option<&str> {
+        nearest(name, self.rules.iter().map(Rule::name))
+    }
+
+    /// Where state is kept.
+    #[must_use]
+    pub fn store(&self) -> &StoreSettings {
+        &self.store
+    }
+
+    /// Where the service listens.
+    #[must_use]
+    pub fn listen(&self) -> &Listen {
+        &self.listen
+    }
+}
+
+/// Where state is kept, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// The store.
+    pub url: StoreUrl,
+    /// The most keys held in memory.
+    pub max_keys: usize,
+    /// What happens to a new key when that many are held.
+    pub when_full: WhenFull,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self { url: StoreUrl::Memory, max_keys: DEFAULT_MAX_KEYS, when_full: WhenFull::default() }
+    }
+}
+
+/// Which store keeps the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreUrl {
+    /// `memory://`: this process.
+    #[default]
+    Memory,
+}
+
+/// What a full store does with a key that it does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Forgets another key.
+    #[default]
+    Evict,
+    /// Denies the request.
+    Deny,
+    /// Admits the request without counting it.
+    Allow,
+}
+
+/// Where the service listens. A door without an address stays closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The HTTP API.
+    pub http: Option<SocketAddr>,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { http: Some((Ipv4Addr::LOCALHOST, 8080).into()) }
+    }
+}

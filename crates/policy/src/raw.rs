@@ -1,0 +1,152 @@
+//! The file's shapes after reading: known fields only, each value of its kind, each with its
+//! place. Whether the values make sense together is not asked yet.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use tollkeeper_core::{Algorithm, Rate, ShortLimit};
+
+use crate::error::Span;
+use crate::policy::StoreUrl;
+use crate::yaml::Scalar;
+
+/// A map of which every field is one of its shape's.
+#[derive(Default)]
+pub(crate) struct RawMap {
+    pub(crate) fields: Vec<RawField>,
+    /// Whether a field was left out because nobody knows it; what seems missing may be that one.
+    pub(crate) has_unknown: bool,
+}
+
+/// A field that is present.
+pub(crate) struct RawField {
+    pub(crate) name: &'static str,
+    pub(crate) key_span: Span,
+    pub(crate) span: Span,
+    /// The value as written, where it is a single one.
+    pub(crate) scalar: Option<Scalar>,
+    /// `None` if the value was refused, which has been reported.
+    pub(crate) value: Option<Raw>,
+}
+
+/// A value of its kind.
+pub(crate) enum Raw {
+    Count(u64),
+    Rate(Rate),
+    DurationUs(u64),
+    Flag(bool),
+    Word(&'static str),
+    Algorithm(Algorithm),
+    Limits(Vec<RawLimit>),
+    StoreUrl(StoreUrl),
+    Address(SocketAddr),
+    Map(RawMap),
+    Rules(Vec<RawRule>),
+}
+
+/// A limit in one line.
+pub(crate) struct RawLimit {
+    pub(crate) short: ShortLimit,
+    pub(crate) span: Span,
+    pub(crate) scalar: Scalar,
+}
+
+/// A rule that has a name of the user's choice.
+pub(crate) struct RawRule {
+    pub(crate) name: Rc<str>,
+    pub(crate) name_span: Span,
+    /// `None` if it is not a map, which has been reported.
+    pub(crate) map: Option<RawMap>,
+}
+
+impl RawField {
+    /// Whether the value came from outside the file, and so must not be printed.
+    pub(crate) fn has_variable(&self) -> bool {
+        self.scalar.as_ref().is_some_and(Scalar::has_variable)
+    }
+
+    /// The value as the file has it, in backquotes.
+    pub(crate) fn quoted(&self) -> String {
+        self.scalar.as_ref().map(Scalar::quoted).unwrap_or_default()
+    }
+}
+
+impl RawMap {
+    pub(crate) fn field(&self, name: &str) -> Option<&RawField> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    fn value(&self, name: &str) -> Option<&Raw> {
+        self.field(name)?.value.as_ref()
+    }
+
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        match self.value(name)? {
+            Raw::Count(count) => Some(*count),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn rate(&self, name: &str) -> Option<Rate> {
+        match self.value(name)? {
+            Raw::Rate(rate) => Some(*rate),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn duration_us(&self, name: &str) -> Option<u64> {
+        match self.value(name)? {
+            Raw::DurationUs(us) => Some(*us),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        match self.value(name)? {
+            Raw::Flag(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn word(&self, name: &str) -> Option<&'static str> {
+        match self.value(name)? {
+            Raw::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn algorithm(&self, name: &str) -> Option<Algorithm> {
+        match self.value(name)? {
+            Raw::Algorithm(algorithm) => Some(*algorithm),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn store_url(&self, name: &str) -> Option<&StoreUrl> {
+        match self.value(name)? {
+            Raw::StoreUrl(url) => Some(url),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn address(&self, name: &str) -> Option<SocketAddr> {
+        match self.value(name)? {
+            Raw::Address(address) => Some(*address),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn map(&self, name: &str) -> Option<&RawMap> {
+        match self.value(name)? {
+            Raw::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn rules(&self, name: &str) -> &[RawRule] {
+        match self.value(name) {
+            Some(Raw::Rules(rules)) => rules,
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Shows errors beside the lines of the file that they speak of, the way a compiler does.
+//!
+//! The lines are those of the file as written, so no value of a variable can appear in them.
+
+use std::fmt::Write;
+
+use crate::error::{PolicyError, PolicyErrors};
+use crate::limits::MAX_ERRORS;
+
+/// The widest piece of a line that is shown.
+const MAX_CELLS: usize = 100;
+
+/// What of a long line is shown before the place that is meant.
+const CELLS_BEFORE: usize = 40;
+
+const TAB_CELLS: usize = 4;
+
+impl PolicyErrors {
+    /// The errors with their lines, for people: what, where, what was expected, what to do.
+    ///
+    /// ```
+    /// use tollkeeper_policy::Policy;
+    ///
+    /// let text = "rules:\n  api: { limt: 100/min }\n";
+    /// let errors = Policy::parse(text, &|_| None).unwrap_err();
+    /// assert!(errors.render("tollkeeper.yaml", text).starts_with("\
+    /// error: unknown field `limt`
+    ///   --> tollkeeper.yaml:2:10
+    ///    |
+    ///  2 |   api: { limt: 100/min }
+    ///    |          ^^^^ expected one of `algorithm`"));
+    /// ```
+    #[must_use]
+    pub fn render(&self, file_name: &str, source_text: &str) -> String {
+        let lines = split_lines(source_text);
+        let mut out = String::new();
+        for error in self {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            let line = lines.get(error.line.saturating_sub(1)).copied();
+            // Writing to a String does not fail.
+            let _ = show(&mut out, error, file_name, line);
+        }
+        if self.has_more() {
+            let _ = writeln!(out, "\nonly the first {MAX_ERRORS} errors are shown");
+        }
+        out
+    }
+}
+
+fn show(
+    out: &mut String,
+    error: &PolicyError,
+    file_name: &str,
+    line: Option<&str>,
+) -> std::fmt::Result {
+    let number = error.line.to_string();
+    let margin = " ".repeat(number.len() + 1);
+    writeln!(out, "error: {}", error.message)?;
+    writeln!(out, "{margin}--> {file_name}:{number}:{}", error.column)?;
+    let expected = error.expected.as_deref();
+    match line.filter(|line| !line.is_empty()) {
+        Some(line) => {
+            let (shown, start, length) = excerpt(line, error.column - 1, error.length);
+            let (indent, carets) = (" ".repeat(start), "^".repeat(length));
+            let label = expected.map(|text| format!(" expected {text}"));
+            writeln!(out, "{margin} |")?;
+            writeln!(out, " {number} | {shown}")?;
+            writeln!(out, "{margin} | {indent}{carets}{}", label.unwrap_or_default())?;
+        }
+        None => {
+            if let Some(text) = expected {
+                writeln!(out, "{margin} = expected {text}")?;
+            }
+        }
+    }
+    if let Some(help) = &error.help {
+        if line.is_some_and(|line| !line.is_empty()) {
+            writeln!(out, "{margin} |")?;
+        }
+        writeln!(out, "{margin} = help: {help}")?;
+    }
+    Ok(())
+}
+
+/// The piece of `line` around `length` characters at `column` (from 0), and the cells to mark.
+fn excerpt(line: &str, column: usize, length: usize) -> (String, usize, usize) {
+    let mut cells: Vec<char> = Vec::new();
+    let (mut start, mut end) = (None, None);
+    for (index, c) in line.chars().enumerate() {
+        if index == column {
+            start = Some(cells.len());
+        }
+        if index == column.saturating_add(length) {
+            end = Some(cells.len());
+        }
+        match c {
+            '\t' => cells.extend([' '; TAB_CELLS]),
+            c if c.is_control() => cells.push('\u{fffd}'),
+            c => cells.push(c),
+        }
+    }
+    let start = start.unwrap_or(cells.len());
+    let end = end.unwrap_or(cells.len()).max(start + 1);
+    if cells.len() <= MAX_CELLS {
+        return (cells.iter().collect::<String>().trim_end().to_owned(), start, end - start);
+    }
+    let from = start.saturating_sub(CELLS_BEFORE).min(cells.len() - MAX_CELLS);
+    let to = from + MAX_CELLS;
+    let before = if from > 0 { "…" } else { "" };
+    let after = if to < cells.len() { "…" } else { "" };
+    let shown: String = cells[from..to].iter().collect();
+    let start_shown = start - from + before.chars().count();
+    (format!("{before}{shown}{after}"), start_shown, (end.min(to.max(start + 1))) - start)
+}
+
+/// The lines as YAML counts them: LF, CRLF or a lone CR ends one.
+fn split_lines(text: &str) -> Vec<&str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.split('\n')
+        .map(|line| line.strip_suffix('\r').unwrap_or(line))
+        .flat_map(|line| line.split('\r'))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_as_yaml_ends_them() {
+        assert_eq!(split_lines("\u{feff}a\r\nb\rc\nd"), ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn tabs_move_the_mark() {
+        assert_eq!(excerpt("\ta: b", 4, 1), ("    a: b".into(), 7, 1));
+        assert_eq!(excerpt("a\t: b", 1, 1), ("a    : b".into(), 1, 4));
+    }
+
+    #[test]
+    fn a_mark_past_the_end_stays_beside_the_line() {
+        assert_eq!(excerpt("abc", 3, 0), ("abc".into(), 3, 1));
+        assert_eq!(excerpt("abc", 90, 9), ("abc".into(), 3, 1));
+        assert_eq!(excerpt("abc", 1, 90), ("abc".into(), 1, 2));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_mark() {
+        let line = format!("{}HERE{}", "x".repeat(500), "y".repeat(500));
+        let (shown, start, length) = excerpt(&line, 500, 4);
+        assert_eq!(shown.chars().count(), MAX_CELLS + 2);
+        let marked: String = shown.chars().skip(start).take(length).collect();
+        assert_eq!(marked, "HERE");
+
+        let (shown, start, length) = excerpt(&line, 0, 900);
+        assert!(shown.ends_with('…') && !shown.starts_with('…'));
+        assert_eq!((start, length), (0, MAX_CELLS));
+
+        let (shown, start, length) = excerpt(&line, line.len(), 0);
+        assert_eq!((start, length), (shown.chars().count(), 1));
+    }
+}

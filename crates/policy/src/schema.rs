@@ -1,0 +1,94 @@
+//! The JSON Schema of the file, made from the tables that the reader follows.
+
+use serde_json::{Map, Value, json};
+use tollkeeper_core::Algorithm;
+
+use crate::fields::{Field, Kind, Shape, TOP};
+use crate::limits::{MAX_LIMITS, MAX_RULE_NAME_BYTES, MAX_RULES};
+
+/// The JSON Schema (draft 2020-12) of the policy file, as indented JSON.
+///
+/// ```
+/// assert!(tollkeeper_policy::schema().contains("https://json-schema.org/draft/2020-12/schema"));
+/// ```
+#[must_use]
+pub fn schema() -> String {
+    let mut root = shape(&TOP);
+    if let Value::Object(root) = &mut root {
+        let dialect = "https://json-schema.org/draft/2020-12/schema";
+        root.insert("$schema".into(), dialect.into());
+        root.insert("title".into(), "Tollkeeper policy".into());
+    }
+    format!("{root:#}\n")
+}
+
+fn shape(shape: &Shape) -> Value {
+    let fields = shape.fields.iter();
+    let properties: Map<String, Value> =
+        fields.clone().map(|field| (field.name.to_owned(), property(field))).collect();
+    let required: Vec<&str> =
+        fields.filter(|field| field.required).map(|field| field.name).collect();
+    json!({
+        "type": "object",
+        "description": shape.doc,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn property(field: &Field) -> Value {
+    let mut value = kind(&field.kind);
+    if let Value::Object(value) = &mut value {
+        value.insert("description".into(), field.doc.into());
+    }
+    value
+}
+
+fn kind(kind: &Kind) -> Value {
+    let number = json!({ "type": "number", "exclusiveMinimum": 0 });
+    let text = json!({ "type": "string", "minLength": 1 });
+    match kind {
+        Kind::Count { max } => json!({ "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": max },
+            { "type": "string", "pattern": "^[1-9][0-9]*$" },
+            variable(),
+        ] }),
+        Kind::Rate => json!({ "anyOf": [number, text] }),
+        Kind::Duration => json!({ "anyOf": [{ "type": "number", "minimum": 0 }, text] }),
+        Kind::Flag => json!({ "anyOf": [
+            { "type": "boolean" },
+            { "enum": ["true", "false"] },
+            variable(),
+        ] }),
+        Kind::Word(words) => json!({ "anyOf": [{ "enum": words }, variable()] }),
+        Kind::Algorithm => {
+            json!({ "anyOf": [{ "enum": Algorithm::ALL.map(Algorithm::name) }, variable()] })
+        }
+        Kind::Limit => text,
+        Kind::Limits => json!({
+            "type": "array",
+            "items": text,
+            "minItems": 1,
+            "maxItems": MAX_LIMITS,
+        }),
+        Kind::StoreUrl => json!({ "anyOf": [{ "const": "memory://" }, variable()] }),
+        Kind::Address => text,
+        Kind::Map(inner) => shape(inner),
+        Kind::Rules(inner) => json!({
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": MAX_RULES,
+            "propertyNames": {
+                "pattern": format!("^[A-Za-z0-9_.-]{{1,{MAX_RULE_NAME_BYTES}}}$"),
+                "not": { "const": "inline" },
+            },
+            "additionalProperties": shape(inner),
+        }),
+    }
+}
+
+/// A text that a variable completes, of which no more can be said before it is expanded.
+fn variable() -> Value {
+    json!({ "type": "string", "pattern": "\\$\\{" })
+}

@@ -1,0 +1,89 @@
+//! Owns the YAML tree with positions. It knows nothing of policies: a scalar is only text here,
+//! and what the text means is for the reader to say.
+//!
+//! Variables are expanded in values after YAML is parsed, so a value cannot bring in structure.
+
+use std::rc::Rc;
+
+use crate::error::{Fault, Span, quoted};
+
+mod build;
+mod expand;
+mod syntax;
+
+pub(crate) use build::parse;
+pub(crate) use syntax::check_bytes;
+
+/// Where the value of a variable is looked up.
+pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A value and where it stands. Cheap to clone, which is how an alias is expanded.
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub(crate) span: Span,
+    pub(crate) value: Value,
+}
+
+#[derive(Clone)]
+pub(crate) enum Value {
+    Scalar(Scalar),
+    Map(Rc<[Entry]>),
+    List(Rc<[Node]>),
+    /// Already reported; what is read of it would only add noise.
+    Unreadable,
+}
+
+/// A key of a map with its value.
+pub(crate) struct Entry {
+    pub(crate) key: Rc<str>,
+    pub(crate) key_span: Span,
+    pub(crate) value: Node,
+}
+
+/// A text, as it counts and as the file has it.
+#[derive(Clone)]
+pub(crate) struct Scalar {
+    /// The text with its variables expanded: read it, never print it.
+    text: Rc<str>,
+    written: Rc<str>,
+    plain: bool,
+    has_variable: bool,
+}
+
+impl Scalar {
+    /// The text that counts. Not for messages: it may be a secret.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text as the file has it, in backquotes.
+    pub(crate) fn quoted(&self) -> String {
+        quoted(&self.written)
+    }
+
+    /// Whether any of the text came from outside the file.
+    pub(crate) fn has_variable(&self) -> bool {
+        self.has_variable
+    }
+
+    /// `key:`, `key: ~`, `key: null`.
+    pub(crate) fn is_null(&self) -> bool {
+        let null = matches!(&*self.written, "" | "~" | "null" | "Null" | "NULL");
+        self.plain && null
+    }
+
+    /// What to say of a value that cannot be used. The quoted value stands between `subject`
+    /// (such as "`limit` is") and `reason`.
+    ///
+    /// A reason or an advice may repeat the value, so both are left out where it is not the
+    /// file's own.
+    pub(crate) fn fault(&self, subject: &str, reason: &str, help: Option<String>) -> Fault {
+        let quoted = self.quoted();
+        if self.has_variable {
+            return Fault::new(format!("{subject} {quoted}, whose value cannot be used here"));
+        }
+        let mut fault = Fault::new(format!("{subject} {quoted}{reason}"));
+        fault.help = help;
+        fault
+    }
+}

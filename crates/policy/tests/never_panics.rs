@@ -1,0 +1,121 @@
+//! No bytes make the reader panic, and what it says can always be shown.
+
+use proptest::prelude::*;
+use tollkeeper_policy::Policy;
+
+const FILES: &[&str] = &[
+    "rules:\n  global:\n    algorithm: token_bucket\n    token_bucket: { capacity: 10, refill_rate: 5 }\n    fixed_window: { max_requests: 10, window_size: 60 } # seconds\n",
+    "listen: { http: \"127.0.0.1:8080\" }\nstore:\n  url: memory://\n  max_keys: 1000\n  when_full: deny\nrules:\n  per-key:\n    limits: [20/s, 5000/day]\n    shadow: true\n",
+    "---\nrules:\n  a: &a\n    limit: ${LIMIT:-5/s}\n  b: *a\n  c: !t { limit: \"1\\u002fs\", <<: *a }\n...\n",
+    "rules:\r\n  ? x\r\n  : { limit: |\r\n      5/s\r\n }\r\n\tä: 'it''s'\r\n  l:\r\n  - >-\r\n    1 per 1 s\r\n",
+];
+
+/// Pieces of which YAML is made.
+const PIECES: &[&str] = &[
+    "rules:",
+    "api:",
+    "limit:",
+    "limits:",
+    " ",
+    "  ",
+    "\n",
+    "\r",
+    "\t",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ": ",
+    "- ",
+    "? ",
+    "&a ",
+    "*a ",
+    "!t ",
+    "<<: ",
+    "|\n",
+    ">-\n",
+    "'",
+    "\"",
+    "\\x",
+    "#",
+    "---\n",
+    "...\n",
+    "%YAML 1.2\n",
+    "%TAG ! x\n",
+    "${V}",
+    "${",
+    "$${",
+    "10/s",
+    "5",
+    "~",
+    "\u{feff}",
+    "\u{85}",
+    "\u{0}",
+    "ä",
+    "token_bucket:",
+    "capacity:",
+    "shadow:",
+    "true",
+];
+
+/// Reads the bytes and shows what is wrong with them.
+fn read(bytes: &[u8]) {
+    let env = |name: &str| (name == "V").then(|| "7/s".to_owned());
+    if let Err(errors) = Policy::parse_bytes(bytes, &env) {
+        let text = String::from_utf8_lossy(bytes);
+        assert!(!errors.render("file", &text).is_empty());
+        assert!(errors.iter().all(|error| error.line > 0 && error.column > 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        read(&bytes);
+    }
+
+    #[test]
+    fn random_text(text in "\\PC{0,200}") {
+        read(text.as_bytes());
+    }
+
+    #[test]
+    fn random_pieces(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+        read(pieces.concat().as_bytes());
+    }
+
+    #[test]
+    fn changed_files(
+        file in prop::sample::select(FILES),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in prop::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>())),
+        piece in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(PIECES))),
+    ) {
+        let mut bytes = file.as_bytes().to_vec();
+        for (index, byte) in flips {
+            let at = index.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some((at, piece)) = piece {
+            let at = at.index(bytes.len());
+            bytes.splice(at..at, piece.bytes());
+        }
+        if let Some((from, to)) = cut {
+            let (from, to) = (from.index(bytes.len()), to.index(bytes.len()));
+            bytes.drain(from.min(to)..from.max(to));
+        }
+        read(&bytes);
+    }
+}
+
+#[test]
+fn every_beginning_of_a_file() {
+    for file in FILES {
+        for end in 0..file.len() {
+            read(&file.as_bytes()[..end]);
+        }
+    }
+}

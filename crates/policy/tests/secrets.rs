@@ -1,0 +1,93 @@
+//! The value of a variable is in no message, whatever it is and wherever it stands.
+
+use tollkeeper_policy::Policy;
+
+/// Files with `@` at a place where a value may stand.
+const PLACES: &[&str] = &[
+    "listen: { http: @ }\nrules: { r: { limit: 1/s } }",
+    "store: { url: @ }\nrules: { r: { limit: 1/s } }",
+    "store: { max_keys: @ }\nrules: { r: { limit: 1/s } }",
+    "store: { when_full: @ }\nrules: { r: { limit: 1/s } }",
+    "store: @\nrules: { r: { limit: 1/s } }",
+    "rules: @",
+    "rules: { r: @ }",
+    "rules: { r: { limit: @ } }",
+    "rules: { r: { limits: @ } }",
+    "rules: { r: { limits: [1/s, @] } }",
+    "rules: { r: { limits: [@, @] } }",
+    "rules: { r: { algorithm: fixed_window, limit: @ } }",
+    "rules: { r: { algorithm: @ } }",
+    "rules: { r: { algorithm: @, limit: 1/s burst 7 } }",
+    "rules: { r: { algorithm: @, limit: 2.5/s } }",
+    "rules: { r: { algorithm: @, limit: 1/s, gcra: { burst: 1, rate: 1 } } }",
+    "rules: { r: { limit: 1/s, shadow: @ } }",
+    "rules: { r: { token_bucket: @ } }",
+    "rules: { r: { token_bucket: { capacity: @, refill_rate: 0.333333333333333 } } }",
+    "rules: { r: { token_bucket: { capacity: 1000000000000, refill_rate: @ } } }",
+    "rules: { r: { leaking_bucket: { queue_capacity: 1, leak_rate: 1, mode: @ } } }",
+    "rules: { r: { leaking_bucket: { queue_capacity: 1, leak_rate: 1, max_delay: @ } } }",
+    "rules: { r: { fixed_window: { max_requests: @, window_size: 1 } } }",
+    "rules: { r: { fixed_window: { max_requests: 1, window_size: @ } } }",
+    "rules: { r: { concurrency: { max_in_flight: @, lease: @ } } }",
+    "unknown: @",
+    "admin: { token: @ }",
+];
+
+/// What must not be seen of the values: nothing else in the files has these letters.
+const MARKS: &[&str] = &["hunter", "31337", "gcra", "tokenbucket"];
+
+const VALUES: &[&str] = &[
+    "hunter",
+    "",
+    "31337",
+    "-31337",
+    "31337.5",
+    "313373133731337",
+    "31337313373133731337",
+    "31_337",
+    "31337/s",
+    "31337/hunter",
+    "0.31337/s burst 31337",
+    "31337.31337/s",
+    "31337/31337d",
+    "31337d",
+    "redis://:hunter@127.0.0.1:31337",
+    "memory://hunter",
+    "localhost:31337",
+    ":31337",
+    "gcra",
+    "tokenbucket",
+    "TRUE",
+    "\u{1b}[31mhunter",
+    "hunter: { a: b }",
+];
+
+#[test]
+fn no_value_of_a_variable_is_printed() {
+    let mut refused = 0;
+    for place in PLACES {
+        let own: Vec<&str> = MARKS.iter().copied().filter(|m| place.contains(m)).collect();
+        for value in VALUES {
+            for written in ["\"${V}\"", "'x${V}'", "\"${V:-d}\""] {
+                let text = place.replace('@', written);
+                let Err(errors) = Policy::parse(&text, &|_| Some((*value).to_owned())) else {
+                    continue;
+                };
+                refused += 1;
+                // What a field takes is told whatever its value is.
+                let mut told = format!("{errors}");
+                for error in &errors {
+                    told += &format!("{:?}", error.help);
+                    if !text.contains("algorithm") && !text.contains("unknown") {
+                        told += &format!("{:?}", error.expected);
+                    }
+                }
+                for mark in MARKS.iter().filter(|mark| !own.contains(mark)) {
+                    assert!(!told.contains(mark), "{text} with {value:?}: {told}");
+                }
+                assert!(!errors.render("f", &text).contains("hunter"), "{text}");
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused}");
+}

@@ -1,0 +1,48 @@
+//! The HTTP door: its routes, and nothing else.
+
+mod admin;
+mod amend;
+mod body;
+mod check;
+mod debug;
+mod demo;
+mod encode;
+mod fields;
+mod problem;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, Uri};
+use axum::middleware::from_fn;
+use axum::routing::{any, get, post};
+
+use crate::wire::AppEngine;
+use problem::Problem;
+
+type Engine = axum::extract::State<Arc<AppEngine>>;
+
+/// Every route.
+pub(crate) fn router(engine: Arc<AppEngine>) -> Router {
+    let admin = Router::new()
+        .route("/debug/state", get(debug::state))
+        .route("/debug/reset", post(debug::reset))
+        .layer(from_fn(admin::guard));
+    Router::new()
+        .route("/v1/check", post(check::check))
+        .route("/v1/check/batch", post(check::batch))
+        .route("/v1/reserve", post(check::reserve))
+        .route("/v1/refund", post(amend::refund))
+        .route("/v1/settle", post(amend::settle))
+        .route("/v1/cancel", post(amend::cancel))
+        .route("/v1/release", post(amend::release))
+        .route("/v1/renew", post(amend::renew))
+        .route("/api/resource", any(demo::resource))
+        .route("/healthz", get(async || "ok\n"))
+        .merge(admin)
+        .fallback(async |uri: Uri| Problem::not_found(uri.path()))
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+            Problem::method_not_allowed(&method, uri.path())
+        })
+        .with_state(engine)
+}

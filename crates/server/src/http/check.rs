@@ -1,0 +1,144 @@
+//! `/v1/check`, `/v1/check/batch` and `/v1/reserve`: what is asked, and what was decided.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tollkeeper_core::Algorithm;
+use tollkeeper_engine::{Ask, Target};
+use tollkeeper_policy::nearest;
+
+use super::body::{MAX_BATCH_BODY, MAX_BODY, object};
+use super::fields::Fields;
+use super::problem::Problem;
+use super::{Engine, encode};
+
+/// The most checks of one batch.
+const MAX_BATCH: usize = 1000;
+
+const FIELDS: [&str; 5] = ["key", "rule", "limit", "algorithm", "cost"];
+
+/// A check as the body spells it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    rule: Option<String>,
+    limit: Option<String>,
+    algorithm: Option<Algorithm>,
+    key: Option<String>,
+    cost: u64,
+}
+
+impl Asked {
+    /// Takes the fields that name a check; those of the call itself are left.
+    pub(super) fn take(fields: &mut Fields) -> Result<Self, Problem> {
+        if fields.take("attributes").is_some() {
+            return Err(Problem::bad_request(
+                "`attributes` cannot be matched yet; send `rule` and `key`, or `limit` and `key`",
+            ));
+        }
+        let algorithm = fields.text("algorithm")?;
+        let asked = Self {
+            rule: fields.text("rule")?,
+            limit: fields.text("limit")?,
+            algorithm: algorithm.as_deref().map(algorithm_of).transpose()?,
+            key: fields.text("key")?,
+            cost: fields.whole("cost")?.unwrap_or(1),
+        };
+        match &asked {
+            Self { rule: Some(_), limit: Some(_), .. } => {
+                Err(Problem::bad_request("`rule` and `limit` exclude each other; send one of them"))
+            }
+            Self { rule: None, limit: None, .. } => {
+                Err(Problem::missing("rule", "the name of a rule, or a `limit` such as 10/min"))
+            }
+            Self { rule: Some(_), algorithm: Some(_), .. } => {
+                Err(Problem::bad_request("`algorithm` goes with `limit`; a rule has its own"))
+            }
+            Self { limit: Some(_), key: None, .. } => {
+                Err(Problem::missing("key", "who is counted, 1 to 1024 bytes"))
+            }
+            _ => Ok(asked),
+        }
+    }
+
+    pub(super) fn ask(&self) -> Ask<'_> {
+        let target = match (&self.rule, &self.limit) {
+            (Some(rule), _) => Target::Rule(rule),
+            (None, limit) => Target::Inline {
+                limit: limit.as_deref().unwrap_or_default(),
+                algorithm: self.algorithm,
+            },
+        };
+        Ask { target, key: self.key.as_deref(), cost: self.cost }
+    }
+}
+
+fn algorithm_of(name: &str) -> Result<Algorithm, Problem> {
+    name.parse().map_err(|_| {
+        let names = Algorithm::ALL.map(Algorithm::name);
+        let near = nearest(name, names.iter().copied());
+        let list = names.join(", ");
+        let expected = near.map_or(format!("one of {list}"), |near| format!("`{near}`?"));
+        Problem::field("algorithm", name, &expected)
+    })
+}
+
+/// Fields that a call knows, for its complaint about others.
+pub(super) fn known_with(own: &[&'static str]) -> Vec<&'static str> {
+    FIELDS.iter().chain(own).copied().collect()
+}
+
+pub(super) async fn check(State(engine): Engine, body: Body) -> Result<Response, Problem> {
+    let mut fields = object(body, MAX_BODY).await?;
+    let asked = Asked::take(&mut fields)?;
+    fields.finish(&FIELDS)?;
+    let verdict = engine.check(asked.ask()).await?;
+    Ok(encode::answer(&verdict))
+}
+
+pub(super) async fn reserve(State(engine): Engine, body: Body) -> Result<Response, Problem> {
+    let mut fields = object(body, MAX_BODY).await?;
+    let asked = Asked::take(&mut fields)?;
+    let ttl_us = fields.duration_us("ttl")?;
+    fields.finish(&known_with(&["ttl"]))?;
+    let verdict = engine.reserve(asked.ask(), ttl_us).await?;
+    Ok(encode::answer(&verdict))
+}
+
+pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response, Problem> {
+    let mut fields = object(body, MAX_BATCH_BODY).await?;
+    let checks = match fields.take("checks") {
+        Some(Value::Array(checks)) => checks,
+        Some(other) => return Err(Problem::field("checks", &other.to_string(), "a list")),
+        None => return Err(Problem::missing("checks", "a list of checks")),
+    };
+    fields.finish(&["checks"])?;
+    if checks.is_empty() || checks.len() > MAX_BATCH {
+        let expected = format!("1 to {MAX_BATCH} of them");
+        return Err(Problem::field("checks", &format!("{} long", checks.len()), &expected));
+    }
+    let asked: Vec<Result<Asked, Problem>> =
+        checks.into_iter().enumerate().map(|(at, check)| asked_in_batch(at, check)).collect();
+    let asks: Vec<Ask<'_>> = asked.iter().flatten().map(Asked::ask).collect();
+    let mut verdicts = engine.check_many(&asks).await.into_iter();
+    let results: Vec<Value> = asked
+        .iter()
+        .map(|asked| match asked {
+            Err(problem) => problem.to_json(),
+            Ok(_) => match verdicts.next() {
+                Some(Ok(verdict)) => encode::decision(&verdict),
+                Some(Err(error)) => Problem::from(error).to_json(),
+                None => Value::Null,
+            },
+        })
+        .collect();
+    Ok(Json(json!({ "results": results })).into_response())
+}
+
+fn asked_in_batch(at: usize, check: Value) -> Result<Asked, Problem> {
+    let mut fields = Fields::of(&format!("checks[{at}]"), check)?;
+    let asked = Asked::take(&mut fields)?;
+    fields.finish(&FIELDS)?;
+    Ok(asked)
+}

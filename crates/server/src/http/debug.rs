@@ -1,0 +1,115 @@
+//! `/debug/state` and `/debug/reset`: what is stored, decoded, and how to forget it.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use tollkeeper_core::{Entry, Field, describe, describe_raw, state_name};
+
+use super::Engine;
+use super::problem::Problem;
+
+const DEFAULT_STATES: usize = 100;
+const MAX_STATES: usize = 10_000;
+
+/// The states that are meant.
+#[derive(Debug, Default)]
+struct Query {
+    rule: Option<String>,
+    key: Option<String>,
+    limit: Option<usize>,
+}
+
+impl Query {
+    fn parse(query: Option<String>, known: &[&str]) -> Result<Self, Problem> {
+        let pairs: Vec<(String, String)> = serde_urlencoded(query.as_deref().unwrap_or_default())?;
+        let mut parsed = Self::default();
+        for (name, value) in pairs {
+            match name.as_str() {
+                "rule" => parsed.rule = Some(value),
+                "key" => parsed.key = Some(value),
+                "limit" if known.contains(&"limit") => {
+                    let expected = format!("a whole number from 1 to {MAX_STATES}");
+                    let number = value.parse().ok().filter(|n| (1..=MAX_STATES).contains(n));
+                    let number = number.ok_or_else(|| Problem::field("limit", &value, &expected));
+                    parsed.limit = Some(number?);
+                }
+                _ => return Err(Problem::field("query", &name, &known.join(", "))),
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+/// Decodes a query string.
+fn serde_urlencoded(query: &str) -> Result<Vec<(String, String)>, Problem> {
+    axum::extract::Query::<Vec<(String, String)>>::try_from_uri(
+        &format!("/?{query}")
+            .parse()
+            .map_err(|_| Problem::bad_request("the query is not valid"))?,
+    )
+    .map(|axum::extract::Query(pairs)| pairs)
+    .map_err(|error| Problem::bad_request(format!("the query is not valid: {error}")))
+}
+
+pub(super) async fn state(
+    State(engine): Engine,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::parse(query, &["rule", "key", "limit"])?;
+    let most = query.limit.unwrap_or(DEFAULT_STATES);
+    let entries = engine.inspect(query.rule.as_deref(), query.key.as_deref(), most).await?;
+    let rules = engine.policy().rules();
+    let named = |rule: &str| query.rule.as_deref().is_none_or(|wanted| wanted == rule);
+    let mut shown = Map::new();
+    for rule in rules.iter().filter(|rule| named(rule.name())) {
+        shown.insert(rule.name().to_owned(), empty(rule.algorithm().name()));
+    }
+    for entry in &entries {
+        let rule = entry.limit.split('/').next().unwrap_or_default();
+        let algorithm = entry.quota.algorithm().name();
+        let group = shown.entry(rule).or_insert_with(|| empty(algorithm));
+        if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
+            let name = state_name(&entry.limit, entry.quota.algorithm(), &entry.key);
+            keys.insert(name, one_state(entry));
+        }
+    }
+    let body = match shown.len() {
+        1 => shown.into_iter().next().map(|(_, only)| only).unwrap_or_default(),
+        _ => json!({ "rules": shown }),
+    };
+    Ok(Json(body).into_response())
+}
+
+pub(super) async fn reset(
+    State(engine): Engine,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = Query::parse(query, &["rule", "key"])?;
+    let forgotten = engine.reset(query.rule.as_deref(), query.key.as_deref()).await?;
+    Ok(Json(json!({ "reset": forgotten })).into_response())
+}
+
+fn empty(algorithm: &str) -> Value {
+    json!({ "algorithm": algorithm, "store": "memory", "keys": {} })
+}
+
+fn one_state(entry: &Entry) -> Value {
+    let mut shown = fields(describe(&entry.quota, &entry.state));
+    shown.insert("ttl_ms".into(), entry.ttl_us.div_ceil(1000).into());
+    shown.insert("raw".into(), fields(describe_raw(&entry.state)).into());
+    Value::Object(shown)
+}
+
+fn fields(fields_of: Vec<(&'static str, Field)>) -> Map<String, Value> {
+    fields_of.into_iter().map(|(name, field)| (name.to_owned(), value(field))).collect()
+}
+
+fn value(field: Field) -> Value {
+    match field {
+        Field::Whole(number) => number.into(),
+        Field::Text(text) => text.into(),
+        Field::List(list) => list.into_iter().map(|item| Value::Object(fields(item))).collect(),
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,11 @@
+//! The doors: what listens, and how it is wired to the engine.
+//!
+//! [`Server`] binds and serves until it is told to stop. `wire` is the only file that knows every
+//! crate; `http` is the only folder that knows HTTP.
+
+mod http;
+mod server;
+mod wire;
+
+pub use server::{ServeError, Server};
+pub use wire::{AppEngine, engine};
