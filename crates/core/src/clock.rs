@@ -1,10 +1,11 @@
 //! Owns [`Clock`], and a [`ManualClock`] for whoever wants to move time by hand.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whole microseconds since the Unix epoch.
-pub trait Clock: Send + Sync {
+pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now_us(&self) -> u64;
 }

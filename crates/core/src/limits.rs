@@ -8,6 +8,9 @@ pub const EXACT: u64 = 1 << 53;
 /// The longest period, window, lease or delay: 400 days.
 pub const MAX_PERIOD_US: u64 = 400 * 86_400 * 1_000_000;
 
+/// The latest moment that is decided at, in the year 2253: two periods later is still exact.
+pub const MAX_TIME_US: u64 = EXACT - 1 - 2 * MAX_PERIOD_US;
+
 /// The largest count of a window, and the most permits of a concurrency limit.
 pub const MAX_WINDOW_COUNT: u64 = 1 << 32;
 

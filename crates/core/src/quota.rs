@@ -3,6 +3,8 @@
 //! Every bound that keeps the arithmetic exact is checked here, once, so that no store and no
 //! algorithm has to.
 
+use std::fmt;
+
 use crate::algorithm::Algorithm;
 use crate::limits::{EXACT, MAX_WINDOW_COUNT};
 use crate::rate::{Rate, check_period};
@@ -108,6 +110,34 @@ impl Quota {
     }
 }
 
+impl fmt::Display for Quota {
+    /// What it allows, for a person to read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TokenBucket(bucket) | Self::Gcra(bucket) => {
+                write!(f, "{} at once, then {}", bucket.capacity, bucket.rate_text())
+            }
+            Self::LeakingBucket(leak) => {
+                let bucket = &leak.bucket;
+                write!(f, "{} queued, leaving at {}", bucket.capacity, bucket.rate_text())?;
+                match leak.max_delay_us {
+                    Some(us) => write!(f, ", none waiting above {}", format_duration(us)),
+                    None => Ok(()),
+                }
+            }
+            Self::FixedWindow(window)
+            | Self::SlidingWindowLog(window)
+            | Self::SlidingWindowCounter(window) => {
+                write!(f, "{} per {}", window.max_requests, format_duration(window.size_us))
+            }
+            Self::Concurrency(in_flight) => {
+                let lease = format_duration(in_flight.lease_us);
+                write!(f, "{} at the same time, each for {lease}", in_flight.max_in_flight)
+            }
+        }
+    }
+}
+
 /// A capacity and the rate at which debt drains.
 ///
 /// Debt counts in token·P: a token taken adds [`unit`](Self::unit) (P), a microsecond drains
@@ -163,6 +193,15 @@ impl Bucket {
     #[must_use]
     pub fn unit(&self) -> u64 {
         self.unit
+    }
+
+    /// The rate: per second where that is whole, else in lowest terms.
+    fn rate_text(&self) -> String {
+        let per_second = u128::from(self.drain) * 1_000_000;
+        if per_second.is_multiple_of(u128::from(self.unit)) {
+            return format!("{}/s", per_second / u128::from(self.unit));
+        }
+        format!("{}/{}", self.drain, format_duration(self.unit))
     }
 
     /// The debt of a bucket that has nothing left: B · P.

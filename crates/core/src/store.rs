@@ -164,3 +164,15 @@ impl StoreError {
         self.ran
     }
 }
+
+/// What a store of bounded size does with a key that it does not know and has no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Of a sample, the entry nearest to being as new makes room. What it had used is forgotten.
+    #[default]
+    Evict,
+    /// The request is denied.
+    Deny,
+    /// The request is admitted and not remembered.
+    Allow,
+}

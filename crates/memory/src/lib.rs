@@ -17,6 +17,6 @@ mod store;
 mod table;
 
 pub use clock::SystemClock;
-pub use settings::{Settings, WhenFull};
+pub use settings::Settings;
 pub use stats::Stats;
 pub use store::MemoryStore;

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::settings::{Settings, WhenFull};
+use tollkeeper_core::WhenFull;
+
+use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::slab::Budget;
 use crate::stats::{Counters, count};

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use tollkeeper_core::{Answer, Check, Filter, ManualClock, Quota, Rate, Request, Ticket};
-use tollkeeper_memory::{MemoryStore, Settings, WhenFull};
+use tollkeeper_core::{Answer, Check, Filter, ManualClock, Quota, Rate, Request, Ticket, WhenFull};
+use tollkeeper_memory::{MemoryStore, Settings};
 
 type Store = MemoryStore<ManualClock>;
 

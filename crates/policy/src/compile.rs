@@ -1,8 +1,10 @@
 //! Turns raw shapes into a policy: what the values mean together, and whether they may.
 
+use tollkeeper_core::WhenFull;
+
 use crate::error::{Fault, Problems};
 use crate::limits::MAX_KEYS;
-use crate::policy::{Listen, Policy, StoreSettings, WhenFull};
+use crate::policy::{Listen, Policy, StoreSettings};
 use crate::raw::RawMap;
 
 mod quota;

@@ -22,6 +22,6 @@ mod yaml;
 
 pub use error::{PolicyError, PolicyErrors};
 pub use nearest::nearest;
-pub use policy::{Listen, Policy, StoreSettings, StoreUrl, WhenFull};
+pub use policy::{Listen, Policy, StoreSettings, StoreUrl};
 pub use rule::{Limit, Rule, RuleError};
 pub use schema::schema;

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use tollkeeper_core::WhenFull;
+
 use crate::compile;
 use crate::error::{PolicyErrors, Problems};
 use crate::limits::{DEFAULT_MAX_KEYS, MAX_RULES};
@@ -72,6 +74,13 @@ impl Policy {
         self
     }
 
+    /// The same policy with the HTTP API at another address.
+    #[must_use]
+    pub fn listening_on(mut self, http: SocketAddr) -> Self {
+        self.listen.http = Some(http);
+        self
+    }
+
     /// The rules in the order of the file.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
@@ -133,18 +142,6 @@ pub enum StoreUrl {
     /// `memory://`: this process.
     #[default]
     Memory,
-}
-
-/// What a full store does with a key that it does not know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenFull {
-    /// Forgets another key.
-    #[default]
-    Evict,
-    /// Denies the request.
-    Deny,
-    /// Admits the request without counting it.
-    Allow,
 }
 
 /// Where the service listens. A door without an address stays closed.

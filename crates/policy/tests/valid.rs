@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use tollkeeper_core::{Algorithm, LeakMode, Quota, Rate};
-use tollkeeper_policy::{Policy, StoreUrl, WhenFull};
+use tollkeeper_core::{Algorithm, LeakMode, Quota, Rate, WhenFull};
+use tollkeeper_policy::{Policy, StoreUrl};
 
 const FIRST: &str = "\
 rules:

@@ -20,6 +20,8 @@ use axum::routing::{any, get, post};
 use crate::wire::AppEngine;
 use problem::Problem;
 
+pub use encode::decision as decision_json;
+
 type Engine = axum::extract::State<Arc<AppEngine>>;
 
 /// Every route.

@@ -7,5 +7,6 @@ mod http;
 mod server;
 mod wire;
 
+pub use http::decision_json;
 pub use server::{ServeError, Server};
 pub use wire::{AppEngine, engine};

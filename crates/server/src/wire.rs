@@ -2,7 +2,7 @@
 
 use tollkeeper_core::Clock;
 use tollkeeper_engine::Engine;
-use tollkeeper_memory::{MemoryStore, Settings, SystemClock, WhenFull};
+use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
 use tollkeeper_policy::{Policy, StoreSettings};
 
 /// The engine that the doors ask.
@@ -10,15 +10,7 @@ pub type AppEngine = Engine<MemoryStore<SystemClock>>;
 
 /// The engine of a policy, on the store that it names, by the given clock.
 pub fn engine<C: Clock>(policy: Policy, clock: C) -> Engine<MemoryStore<C>> {
-    let store = MemoryStore::new(memory_settings(policy.store()), clock);
+    let StoreSettings { max_keys, when_full, .. } = *policy.store();
+    let store = MemoryStore::new(Settings { max_keys, when_full }, clock);
     Engine::new(policy, store)
-}
-
-fn memory_settings(settings: &StoreSettings) -> Settings {
-    let when_full = match settings.when_full {
-        tollkeeper_policy::WhenFull::Evict => WhenFull::Evict,
-        tollkeeper_policy::WhenFull::Deny => WhenFull::Deny,
-        tollkeeper_policy::WhenFull::Allow => WhenFull::Allow,
-    };
-    Settings { max_keys: settings.max_keys, when_full }
 }

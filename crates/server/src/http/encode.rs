@@ -79,8 +79,9 @@ pub(crate) fn headers(verdict: &Verdict) -> HeaderMap {
     headers
 }
 
-/// The decision's JSON.
-pub(crate) fn decision(verdict: &Verdict) -> Value {
+/// The decision's JSON, as the API answers it.
+#[must_use]
+pub fn decision(verdict: &Verdict) -> Value {
     let decision = verdict.decision();
     let mut body = json!({
         "allowed": decision.allowed,

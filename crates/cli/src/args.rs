@@ -1,0 +1,136 @@
+//! What can be typed: the arguments as they come, unchecked.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// A rate limiter: a service, and a tool to check and simulate policies.
+#[derive(Debug, Parser)]
+#[command(name = "tollkeeper", version, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the service
+    #[command(after_help = "Examples:
+  tollkeeper serve                       the embedded store and a demo rule
+  tollkeeper serve --demo                the same, and eleven requests that show it
+  tollkeeper serve -c tollkeeper.yaml    your own rules
+
+Without -c, ./tollkeeper.yaml is read if it is there.")]
+    Serve(ServeArgs),
+    /// Take one decision, from a running service or a store
+    #[command(after_help = "Examples:
+  tollkeeper check --key alice --limit 10/min
+  tollkeeper check --key alice --limit 10/10s --algorithm sliding_window_counter --cost 3
+  tollkeeper check --key alice --rule per-key --url http://127.0.0.1:8080 --json
+
+Exit code: 0 allowed, 1 denied, 2 no answer.")]
+    Check(CheckArgs),
+    /// Read a policy file and say what is wrong with it
+    #[command(after_help = "Examples:
+  tollkeeper validate
+  tollkeeper validate policies/api.yaml
+  tollkeeper validate --json | jq .rules")]
+    Validate(ValidateArgs),
+    /// Replay a trace in virtual time and show what each request would have met
+    #[command(after_help = "Examples:
+  tollkeeper simulate -c tollkeeper.yaml --trace trace.csv
+  tollkeeper simulate -c tollkeeper.yaml --trace trace.csv --out jsonl | jq 'select(.allowed | not)'
+
+A trace is CSV with the header time_us,rule,key,cost: whole microseconds that never descend.
+An empty rule means every rule of the file.")]
+    Simulate(SimulateArgs),
+    /// Print the JSON Schema of the policy file
+    #[command(after_help = "Example:
+  tollkeeper schema > tollkeeper.schema.json")]
+    Schema,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The policy file [default: ./tollkeeper.yaml, or a demo rule]
+    #[arg(short, long, value_name = "F")]
+    pub(crate) config: Option<PathBuf>,
+    /// Listen for HTTP here, whatever the file says
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Send eleven requests to the demo route and show what they meet
+    #[arg(long)]
+    pub(crate) demo: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// Who is counted
+    #[arg(long)]
+    pub(crate) key: String,
+    /// The limit, such as 10/min
+    #[arg(long, required_unless_present = "rule", conflicts_with = "rule")]
+    pub(crate) limit: Option<String>,
+    /// A rule of the policy, instead of a limit
+    #[arg(long)]
+    pub(crate) rule: Option<String>,
+    /// The algorithm of the limit [default: token_bucket]
+    #[arg(long, requires = "limit")]
+    pub(crate) algorithm: Option<String>,
+    /// How many units it takes; 0 only looks
+    #[arg(long, default_value_t = 1)]
+    pub(crate) cost: u64,
+    /// The service to ask
+    #[arg(long, value_name = "U", default_value = "http://127.0.0.1:8080")]
+    pub(crate) url: String,
+    /// Decide in this store instead of asking a service: memory://
+    #[arg(long, value_name = "S", conflicts_with = "url")]
+    pub(crate) store: Option<String>,
+    /// The policy file that has the rule, with --store [default: ./tollkeeper.yaml]
+    #[arg(short, long, value_name = "F", requires = "store")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the decision as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ValidateArgs {
+    /// The policy file [default: ./tollkeeper.yaml]
+    #[arg(value_name = "F")]
+    pub(crate) file: Option<PathBuf>,
+    /// The policy file, as the other commands take it
+    #[arg(short, long, value_name = "F", conflicts_with = "file")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print rules or errors as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SimulateArgs {
+    /// The policy file [default: ./tollkeeper.yaml]
+    #[arg(short, long, value_name = "F")]
+    pub(crate) config: Option<PathBuf>,
+    /// The trace; - is standard input
+    #[arg(long, value_name = "T")]
+    pub(crate) trace: PathBuf,
+    /// Where the state lies: memory://
+    #[arg(long, value_name = "URL", default_value = "memory://")]
+    pub(crate) store: String,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Out::Summary)]
+    pub(crate) out: Out,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Out {
+    /// One line of JSON for each row of the trace
+    Jsonl,
+    /// A table of what each rule let through
+    Summary,
+}

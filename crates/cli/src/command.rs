@@ -1,0 +1,28 @@
+//! One file for each command.
+
+pub(crate) mod check;
+pub(crate) mod schema;
+pub(crate) mod serve;
+pub(crate) mod simulate;
+pub(crate) mod validate;
+
+use std::future::Future;
+
+use crate::output::Failure;
+
+/// Runs a command that waits for things.
+fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(future)
+}
+
+/// Refuses a store that this version does not have.
+fn expect_memory(option: &str, url: &str) -> Result<(), Failure> {
+    if url == "memory://" {
+        return Ok(());
+    }
+    let scheme = url.split("://").next().unwrap_or_default();
+    Err(Failure::told(format!(
+        "`{option}` names a store of kind `{scheme}`; this version has memory:// alone"
+    )))
+}

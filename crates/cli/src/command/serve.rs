@@ -1,0 +1,101 @@
+//! `tollkeeper serve`
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use hyper::Method;
+use tokio::signal::unix::{SignalKind, signal};
+use tollkeeper_policy::Policy;
+use tollkeeper_server::Server;
+
+use super::block_on;
+use crate::args::ServeArgs;
+use crate::client::send;
+use crate::config::load_if_there;
+use crate::output::{Failure, complain, say, table};
+
+/// What is served where there is no file.
+const DEMO_POLICY: &str = "\
+rules:
+  demo:
+    token_bucket: { capacity: 10, refill_rate: 1 }
+";
+
+pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let (policy, origin) = match load_if_there(args.config.as_deref())? {
+        Some(loaded) => {
+            let origin = loaded.name.clone();
+            (loaded.policy()?, origin)
+        }
+        None => (demo_policy()?, "a demo rule (no ./tollkeeper.yaml here)".to_owned()),
+    };
+    let policy = match args.listen {
+        Some(address) => policy.listening_on(address),
+        None => policy,
+    };
+    block_on(serve(policy, origin, args.demo))
+}
+
+fn demo_policy() -> Result<Policy, Failure> {
+    Policy::parse(DEMO_POLICY, &|_| None).map_err(Failure::told)
+}
+
+async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, Failure> {
+    let limits: Vec<String> = policy
+        .rules()
+        .iter()
+        .flat_map(|rule| rule.limits())
+        .take(5)
+        .map(|limit| format!("{} ({})", limit.name(), limit.quota()))
+        .collect();
+    let server = Server::bind(policy).await.map_err(Failure::told)?;
+    let address = server.address();
+    say(&format!(
+        "tollkeeper {} with {origin}: {}
+  http   http://{address}  (embedded store)
+  try    curl -i http://{address}/api/resource
+         curl -s http://{address}/v1/check -d '{{\"key\":\"alice\",\"limit\":\"10/min\"}}'
+         curl -s http://{address}/debug/state
+  stop   Ctrl-C",
+        env!("CARGO_PKG_VERSION"),
+        limits.join(", "),
+    ))?;
+    // Handlers first: a signal between here and the server's first poll must not be lost.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+    };
+    let serving = tokio::spawn(server.run(stop));
+    if demo && let Err(Failure::Told(problem)) = show(address).await {
+        complain(&problem);
+    }
+    serving.await.map_err(Failure::told)?.map_err(Failure::told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends eleven requests to the demo route and shows what they met.
+async fn show(address: SocketAddr) -> Result<(), Failure> {
+    let url = format!("http://{address}/api/resource");
+    let mut rows = Vec::new();
+    for nth in 1..=11 {
+        let reply = send(Method::GET, &url, String::new()).await?;
+        let header = |name: &str| {
+            let value = reply.headers.get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or("").to_owned()
+        };
+        rows.push(vec![
+            nth.to_string(),
+            reply.status.to_string(),
+            header("x-ratelimit-limit"),
+            header("x-ratelimit-remaining"),
+            header("retry-after"),
+        ]);
+    }
+    say(&format!("\nEleven requests to {url}:\n"))?;
+    let header = ["request", "answer", "X-RateLimit-Limit", "X-RateLimit-Remaining", "Retry-After"];
+    say(&table(&header, rows))
+}

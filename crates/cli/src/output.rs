@@ -1,0 +1,85 @@
+//! The only place that prints: to standard output what was asked for, to standard error the rest.
+
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Why a command gave no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nobody reads our output any more.
+    BrokenPipe,
+    /// For the user to read.
+    Told(String),
+}
+
+impl Failure {
+    pub(crate) fn told(message: impl ToString) -> Self {
+        Self::Told(message.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
+            _ => Self::told(error),
+        }
+    }
+}
+
+/// Prints a line.
+pub(crate) fn say(line: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    Ok(stdout.flush()?)
+}
+
+/// Prints what went wrong.
+#[expect(clippy::print_stderr, reason = "this is where complaints are printed")]
+pub(crate) fn complain(message: &str) {
+    let begun = message.starts_with("error:");
+    let prefix = if begun { "" } else { "error: " };
+    eprintln!("{prefix}{}", message.trim_end());
+}
+
+/// Something that the user should know, and that stops nothing.
+#[expect(clippy::print_stderr, reason = "this is where warnings are printed")]
+pub(crate) fn warn(message: &str) {
+    eprintln!("warning: {message}");
+}
+
+/// A writer for much output.
+pub(crate) fn bulk() -> impl Write {
+    io::BufWriter::with_capacity(1 << 16, io::stdout().lock())
+}
+
+/// A table without ornaments, so that it can be piped: columns two spaces apart.
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let header = header.iter().map(|&name| name.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(rows).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A bar for work on `bytes` bytes, where somebody watches.
+pub(crate) fn progress(bytes: Option<u64>) -> ProgressBar {
+    let watched = io::stderr().is_terminal() && bytes.is_some();
+    if !watched {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {eta} left");
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}

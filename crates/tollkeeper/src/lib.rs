@@ -1,0 +1,31 @@
+//! A rate limiter: give it a key and a limit, and it says allow or deny, exactly.
+//!
+//! ```
+//! use tollkeeper::{Limit, Tollkeeper};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), tollkeeper::Error> {
+//! let limiter = Tollkeeper::memory().limit("api", Limit::per_second(10).burst(20)).build();
+//! let decision = limiter.check("api", "alice").await?;
+//! assert!(decision.allowed());
+//! assert_eq!(decision.remaining(), 19);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A limit has a name (`api`), and counts each key (`alice`) by itself. A denial is an answer, not
+//! an error: it says when to [come back](Decision::retry_after). Every algorithm has its
+//! [constructor](Limit), and time can be a [`ManualClock`] in your own tests.
+
+mod builder;
+mod decision;
+mod limit;
+mod limiter;
+
+pub use builder::{BuildError, Builder};
+pub use decision::{Decision, LimitDecision};
+pub use limit::Limit;
+pub use limiter::{Charge, Tollkeeper};
+pub use tollkeeper_core::{Algorithm, Amended, Clock, ManualClock, WhenFull};
+pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
+pub use tollkeeper_memory::SystemClock;
+pub use tollkeeper_policy::PolicyErrors;

@@ -1,0 +1,203 @@
+//! Owns [`Limit`]: a limit as it is written in code.
+
+use tollkeeper_core::{LeakMode, Quota, QuotaError, Rate, TextError, parse_duration_us};
+
+use crate::builder::BuildError;
+
+/// How much is allowed, by which algorithm. What is wrong with it shows when the limiter is built.
+///
+/// ```
+/// use tollkeeper::Limit;
+/// Limit::per_minute(100);                          // a token bucket of capacity 100
+/// Limit::per_minute(100).burst(20);                // of capacity 20
+/// Limit::token_bucket(20, "2.5/s");
+/// Limit::gcra(20, "100 per minute");
+/// Limit::leaking_bucket(50, "10/s").max_delay("2s");
+/// Limit::fixed_window(1000, "1h");
+/// Limit::sliding_window_log(100, "1 min");
+/// Limit::sliding_window_counter(10, "10 s");
+/// Limit::concurrency(20, "30s");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limit {
+    kind: Kind,
+    pub(crate) shadow: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Bucket { capacity: u64, rate: RateText },
+    Gcra { burst: u64, rate: RateText },
+    Leak { capacity: u64, rate: RateText, mode: LeakMode, max_delay: Option<String> },
+    Fixed { max: u64, window: String },
+    Log { max: u64, window: String },
+    Counter { max: u64, window: String },
+    InFlight { max: u64, lease: String },
+    Unfit(&'static str),
+}
+
+#[derive(Clone, Debug)]
+enum RateText {
+    Per { count: u64, period_us: u64 },
+    Text(String),
+}
+
+impl RateText {
+    fn rate(&self) -> Result<Rate, BuildError> {
+        match self {
+            Self::Per { count, period_us } => Ok(Rate::new(*count, *period_us)?),
+            Self::Text(text) => Ok(text.parse()?),
+        }
+    }
+}
+
+impl Limit {
+    fn new(kind: Kind) -> Self {
+        Self { kind, shadow: false }
+    }
+
+    fn per(count: u64, seconds: u64) -> Self {
+        let rate = RateText::Per { count, period_us: seconds * 1_000_000 };
+        Self::new(Kind::Bucket { capacity: count, rate })
+    }
+
+    /// A token bucket of `count` per second, with a capacity of `count`.
+    #[must_use]
+    pub fn per_second(count: u64) -> Self {
+        Self::per(count, 1)
+    }
+
+    /// A token bucket of `count` per minute, with a capacity of `count`.
+    #[must_use]
+    pub fn per_minute(count: u64) -> Self {
+        Self::per(count, 60)
+    }
+
+    /// A token bucket of `count` per hour, with a capacity of `count`.
+    #[must_use]
+    pub fn per_hour(count: u64) -> Self {
+        Self::per(count, 3_600)
+    }
+
+    /// A token bucket of `count` per day, with a capacity of `count`.
+    #[must_use]
+    pub fn per_day(count: u64) -> Self {
+        Self::per(count, 86_400)
+    }
+
+    /// Lets a token bucket hold `burst` tokens instead.
+    #[must_use]
+    pub fn burst(mut self, burst: u64) -> Self {
+        self.kind = match self.kind {
+            Kind::Bucket { rate, .. } => Kind::Bucket { capacity: burst, rate },
+            Kind::Gcra { rate, .. } => Kind::Gcra { burst, rate },
+            _ => Kind::Unfit("`burst` goes with a token bucket or gcra"),
+        };
+        self
+    }
+
+    /// Up to `capacity` tokens, refilled at a rate such as `2.5/s`.
+    #[must_use]
+    pub fn token_bucket(capacity: u64, refill_rate: &str) -> Self {
+        Self::new(Kind::Bucket { capacity, rate: RateText::Text(refill_rate.to_owned()) })
+    }
+
+    /// Bursts of up to `burst`, then a rate such as `100 per minute`.
+    #[must_use]
+    pub fn gcra(burst: u64, rate: &str) -> Self {
+        Self::new(Kind::Gcra { burst, rate: RateText::Text(rate.to_owned()) })
+    }
+
+    /// A queue of `queue_capacity` that drains at a rate such as `10/s`. An admitted request is to
+    /// wait for its turn: see [`Decision::delay`](crate::Decision::delay).
+    #[must_use]
+    pub fn leaking_bucket(queue_capacity: u64, leak_rate: &str) -> Self {
+        Self::new(Kind::Leak {
+            capacity: queue_capacity,
+            rate: RateText::Text(leak_rate.to_owned()),
+            mode: LeakMode::Shape,
+            max_delay: None,
+        })
+    }
+
+    /// Denies, in a leaking bucket, what would have to wait longer.
+    #[must_use]
+    pub fn max_delay(mut self, delay: &str) -> Self {
+        match &mut self.kind {
+            Kind::Leak { max_delay, .. } => *max_delay = Some(delay.to_owned()),
+            other => *other = Kind::Unfit("`max_delay` goes with a leaking bucket"),
+        }
+        self
+    }
+
+    /// Lets a leaking bucket count and deny, and nobody wait.
+    #[must_use]
+    pub fn meter(mut self) -> Self {
+        match &mut self.kind {
+            Kind::Leak { mode, .. } => *mode = LeakMode::Meter,
+            other => *other = Kind::Unfit("`meter` goes with a leaking bucket"),
+        }
+        self
+    }
+
+    /// `max_requests` in each window, windows counted from the Unix epoch.
+    #[must_use]
+    pub fn fixed_window(max_requests: u64, window_size: &str) -> Self {
+        Self::new(Kind::Fixed { max: max_requests, window: window_size.to_owned() })
+    }
+
+    /// `max_requests` in every interval of the window's length.
+    #[must_use]
+    pub fn sliding_window_log(max_requests: u64, window_size: &str) -> Self {
+        Self::new(Kind::Log { max: max_requests, window: window_size.to_owned() })
+    }
+
+    /// `max_requests` by the weighted count of this window and the one before.
+    #[must_use]
+    pub fn sliding_window_counter(max_requests: u64, window_size: &str) -> Self {
+        Self::new(Kind::Counter { max: max_requests, window: window_size.to_owned() })
+    }
+
+    /// `max_in_flight` at the same time; a permit that is neither released nor renewed ends after
+    /// `lease`.
+    #[must_use]
+    pub fn concurrency(max_in_flight: u64, lease: &str) -> Self {
+        Self::new(Kind::InFlight { max: max_in_flight, lease: lease.to_owned() })
+    }
+
+    /// Counts and reports, and denies nothing.
+    #[must_use]
+    pub fn shadow(mut self) -> Self {
+        self.shadow = true;
+        self
+    }
+
+    pub(crate) fn quota(&self) -> Result<Quota, BuildError> {
+        let us = |text: &str| parse_duration_us(text);
+        Ok(match &self.kind {
+            Kind::Bucket { capacity, rate } => Quota::token_bucket(*capacity, rate.rate()?)?,
+            Kind::Gcra { burst, rate } => Quota::gcra(*burst, rate.rate()?)?,
+            Kind::Leak { capacity, rate, mode, max_delay } => {
+                let max_delay_us = max_delay.as_deref().map(us).transpose()?;
+                Quota::leaking_bucket(*capacity, rate.rate()?, *mode, max_delay_us)?
+            }
+            Kind::Fixed { max, window } => Quota::fixed_window(*max, us(window)?)?,
+            Kind::Log { max, window } => Quota::sliding_window_log(*max, us(window)?)?,
+            Kind::Counter { max, window } => Quota::sliding_window_counter(*max, us(window)?)?,
+            Kind::InFlight { max, lease } => Quota::concurrency(*max, us(lease)?)?,
+            Kind::Unfit(why) => return Err(BuildError::unfit(why)),
+        })
+    }
+}
+
+impl From<QuotaError> for BuildError {
+    fn from(error: QuotaError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<TextError> for BuildError {
+    fn from(error: TextError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -1,0 +1,136 @@
+//! Owns [`Tollkeeper`]: the limiter that an application holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollkeeper_core::{Amended, Clock};
+use tollkeeper_engine::{Ask, Engine, Handle, Target};
+use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
+use tollkeeper_policy::{Policy, PolicyErrors, StoreSettings};
+
+use crate::Error;
+use crate::builder::Builder;
+use crate::decision::Decision;
+
+/// A rate limiter. Clones share their counts.
+#[derive(Clone, Debug)]
+pub struct Tollkeeper {
+    engine: Arc<Engine<MemoryStore<Arc<dyn Clock>>>>,
+}
+
+/// A charge to be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// How many units.
+    pub cost: u64,
+    /// When they were charged ([`Decision::charged_at_us`]). Without it all of them come back,
+    /// which may let through that much more than the limit, once.
+    pub charged_at_us: Option<u64>,
+}
+
+impl Tollkeeper {
+    /// A limiter that counts in this process. See [`Builder::limit`].
+    pub fn memory() -> Builder {
+        Builder::memory()
+    }
+
+    /// A limiter by the rules of a policy file. Variables such as `${LIMIT}` come from the
+    /// environment.
+    ///
+    /// ```
+    /// use tollkeeper::Tollkeeper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Tollkeeper::from_yaml("rules: { api: { limit: 10/min } }")?;
+    /// assert_eq!(limiter.check("api", "alice").await?.remaining(), 9);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_yaml(text: &str) -> Result<Self, PolicyErrors> {
+        let policy = Policy::parse(text, &|name| std::env::var(name).ok())?;
+        let StoreSettings { max_keys, when_full, .. } = *policy.store();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = MemoryStore::new(Settings { max_keys, when_full }, clock);
+        Ok(Self::new(Engine::new(policy, store)))
+    }
+
+    pub(crate) fn new(engine: Engine<MemoryStore<Arc<dyn Clock>>>) -> Self {
+        Self { engine: Arc::new(engine) }
+    }
+
+    /// Asks whether a request of `key` may go, and charges it if so.
+    pub async fn check(&self, rule: &str, key: &str) -> Result<Decision, Error> {
+        self.check_cost(rule, key, 1).await
+    }
+
+    /// [`check`](Self::check) for a request that takes `cost` units.
+    pub async fn check_cost(&self, rule: &str, key: &str, cost: u64) -> Result<Decision, Error> {
+        self.engine.check(ask(rule, key, cost)).await.map(Decision::new)
+    }
+
+    /// Looks at the numbers of `key` and changes nothing.
+    pub async fn peek(&self, rule: &str, key: &str) -> Result<Decision, Error> {
+        self.check_cost(rule, key, 0).await
+    }
+
+    /// Charges an estimate now, to be [settled](Self::settle) within `ttl`, when the cost is known.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollkeeper::Error> {
+    /// let limiter = Tollkeeper::memory().limit("tokens", Limit::per_day(1000)).build();
+    /// let reserved = limiter.reserve("tokens", "alice", 500, Duration::from_secs(600)).await?;
+    /// if let Some(reservation) = reserved.handle() {
+    ///     limiter.settle(reservation, 120).await?;
+    /// }
+    /// assert_eq!(limiter.peek("tokens", "alice").await?.remaining(), 880);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reserve(
+        &self,
+        rule: &str,
+        key: &str,
+        cost: u64,
+        ttl: Duration,
+    ) -> Result<Decision, Error> {
+        let ttl_us = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
+        self.engine.reserve(ask(rule, key, cost), Some(ttl_us)).await.map(Decision::new)
+    }
+
+    /// Ends a reservation: charges or gives back the difference to what it really cost.
+    pub async fn settle(&self, reservation: &Handle, actual: u64) -> Result<Amended, Error> {
+        self.engine.settle(reservation, actual).await
+    }
+
+    /// Ends a reservation that cost nothing.
+    pub async fn cancel(&self, reservation: &Handle) -> Result<Amended, Error> {
+        self.settle(reservation, 0).await
+    }
+
+    /// Gives a permit of a concurrency limit back.
+    pub async fn release(&self, permit: &Handle) -> Result<Amended, Error> {
+        self.engine.release(permit).await
+    }
+
+    /// Lets a permit of a concurrency limit last a whole lease from now.
+    pub async fn renew(&self, permit: &Handle) -> Result<Amended, Error> {
+        self.engine.renew(permit).await
+    }
+
+    /// Gives back a request that should not have counted.
+    pub async fn refund(&self, rule: &str, key: &str, charge: Charge) -> Result<Amended, Error> {
+        self.engine.refund(ask(rule, key, charge.cost), charge.charged_at_us).await
+    }
+
+    /// Forgets a key.
+    pub async fn reset(&self, rule: &str, key: &str) -> Result<(), Error> {
+        self.engine.reset(Some(rule), Some(key)).await.map(drop)
+    }
+}
+
+fn ask<'a>(rule: &'a str, key: &'a str, cost: u64) -> Ask<'a> {
+    Ask { target: Target::Rule(rule), key: Some(key), cost }
+}
