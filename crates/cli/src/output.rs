@@ -35,6 +35,15 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
     Ok(stdout.flush()?)
 }
 
+/// Prints a line of somebody who has more to do than to be read: a service goes on when nobody
+/// reads what it says.
+pub(crate) fn announce(line: &str) -> Result<(), Failure> {
+    match say(line) {
+        Err(Failure::BrokenPipe) => Ok(()),
+        said => said,
+    }
+}
+
 /// Prints what went wrong.
 #[expect(clippy::print_stderr, reason = "this is where complaints are printed")]
 pub(crate) fn complain(message: &str) {

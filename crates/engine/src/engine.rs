@@ -219,7 +219,7 @@ fn verdict(
     let answer = answer.unwrap_or_else(|| Err(StoreError::may_have_run("no answer came")))?;
     let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
     let handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
-    Ok(Verdict { met: ready.met, answer, decision, handle })
+    Ok(Verdict { met: ready.met, answer, decision, handle, cost: ready.cost })
 }
 
 fn expect_kind(handle: &Handle, kind: HandleKind) -> Result<(), EngineError> {

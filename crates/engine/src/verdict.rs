@@ -30,6 +30,7 @@ pub struct Verdict {
     pub(crate) answer: Answer,
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Handle>,
+    pub(crate) cost: u64,
 }
 
 /// One limit's own numbers, with its names.
@@ -84,6 +85,12 @@ impl Verdict {
             algorithm: met.quota.algorithm(),
             outcome,
         })
+    }
+
+    /// How many units it asked for.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
     }
 
     /// The permit that an admitted request holds, or the reservation that it made.

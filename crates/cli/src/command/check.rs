@@ -70,7 +70,11 @@ fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
 
 fn told(decision: &Value, allowed: bool, cost: u64) -> String {
     let number = |name: &str| decision[name].as_u64().unwrap_or(0);
-    let time = |ms: u64| format_duration(ms * 1000);
+    // As exact as a person reads it: whole seconds, rounded up, from ten on.
+    let time = |ms: u64| match ms {
+        ..10_000 => format_duration(ms * 1000),
+        _ => format_duration(ms.div_ceil(1000) * 1_000_000),
+    };
     let (limit, remaining) = (number("limit"), number("remaining"));
     let reset = time(number("reset_after_ms"));
     if allowed {

@@ -12,7 +12,7 @@ use super::block_on;
 use crate::args::ServeArgs;
 use crate::client::send;
 use crate::config::load_if_there;
-use crate::output::{Failure, complain, say, table};
+use crate::output::{Failure, announce, complain, table};
 
 /// What is served where there is no file.
 const DEMO_POLICY: &str = "\
@@ -50,7 +50,7 @@ async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, F
         .collect();
     let server = Server::bind(policy).await.map_err(Failure::told)?;
     let address = server.address();
-    say(&format!(
+    announce(&format!(
         "tollkeeper {} with {origin}: {}
   http   http://{address}  (embedded store)
   try    curl -i http://{address}/api/resource
@@ -95,7 +95,7 @@ async fn show(address: SocketAddr) -> Result<(), Failure> {
             header("retry-after"),
         ]);
     }
-    say(&format!("\nEleven requests to {url}:\n"))?;
+    announce(&format!("\nEleven requests to {url}:\n"))?;
     let header = ["request", "answer", "X-RateLimit-Limit", "X-RateLimit-Remaining", "Retry-After"];
-    say(&table(&header, rows))
+    announce(&table(&header, rows))
 }

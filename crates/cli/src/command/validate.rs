@@ -35,7 +35,12 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<ExitCode, Failure> {
         })
     });
     say(table(&["limit", "algorithm", "allows", ""], rows).trim_end())?;
-    say(&format!("\n{name} is valid: {} rules, {limits} limits", policy.rules().len()))?;
+    let counted = |count: usize, noun: &str| match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    };
+    let (rules, limits) = (counted(policy.rules().len(), "rule"), counted(limits, "limit"));
+    say(&format!("\n{name} is valid: {rules}, {limits}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -78,9 +78,7 @@ fn algorithm_of(name: &str) -> Result<Algorithm, Problem> {
     name.parse().map_err(|_| {
         let names = Algorithm::ALL.map(Algorithm::name);
         let near = nearest(name, names.iter().copied());
-        let list = names.join(", ");
-        let expected = near.map_or(format!("one of {list}"), |near| format!("`{near}`?"));
-        Problem::field("algorithm", name, &expected)
+        Problem::algorithm(name, near, &names.join(", "))
     })
 }
 

@@ -22,7 +22,7 @@ struct Query {
 
 impl Query {
     fn parse(query: Option<String>, known: &[&str]) -> Result<Self, Problem> {
-        let pairs: Vec<(String, String)> = serde_urlencoded(query.as_deref().unwrap_or_default())?;
+        let pairs: Vec<(String, String)> = decode(query.as_deref().unwrap_or_default())?;
         let mut parsed = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
@@ -42,7 +42,7 @@ impl Query {
 }
 
 /// Decodes a query string.
-fn serde_urlencoded(query: &str) -> Result<Vec<(String, String)>, Problem> {
+fn decode(query: &str) -> Result<Vec<(String, String)>, Problem> {
     axum::extract::Query::<Vec<(String, String)>>::try_from_uri(
         &format!("/?{query}")
             .parse()
@@ -69,6 +69,10 @@ pub(super) async fn state(
         let rule = entry.limit.split('/').next().unwrap_or_default();
         let algorithm = entry.quota.algorithm().name();
         let group = shown.entry(rule).or_insert_with(|| empty(algorithm));
+        if group["algorithm"] != algorithm {
+            // Limits that came with requests need not be of one kind.
+            group["algorithm"] = Value::Null;
+        }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
             let name = state_name(&entry.limit, entry.quota.algorithm(), &entry.key);
             keys.insert(name, one_state(entry));

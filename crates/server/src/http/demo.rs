@@ -23,7 +23,7 @@ pub(super) async fn resource(
     let verdict = engine.check(ask).await?;
     if !verdict.allowed() {
         let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-        return Ok(encode::too_many_requests(&verdict, COST, accept));
+        return Ok(encode::too_many_requests(&verdict, accept));
     }
     let decision = verdict.decision();
     if decision.delay_us > 0 {

@@ -5,7 +5,6 @@ use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tollkeeper_core::format_duration;
 use tollkeeper_engine::{HandleKind, LimitVerdict, Verdict};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -30,12 +29,12 @@ pub(crate) fn answer(verdict: &Verdict) -> Response {
 }
 
 /// The refusal that a client of a protected route sees.
-pub(crate) fn too_many_requests(verdict: &Verdict, cost: u64, accept: Option<&str>) -> Response {
+pub(crate) fn too_many_requests(verdict: &Verdict, accept: Option<&str>) -> Response {
     let violated: Vec<&str> =
         verdict.limits().filter(|limit| limit.outcome.denies()).map(|limit| limit.name).collect();
     let mut body = json!({
         "error": "rate_limited",
-        "message": message(verdict, cost),
+        "message": message(verdict),
         "type": QUOTA_EXCEEDED,
         "title": "Too Many Requests",
         "status": 429,
@@ -52,12 +51,13 @@ pub(crate) fn too_many_requests(verdict: &Verdict, cost: u64, accept: Option<&st
 }
 
 /// What the client can do about it.
-fn message(verdict: &Verdict, cost: u64) -> String {
+fn message(verdict: &Verdict) -> String {
     let decision = verdict.decision();
     match decision.retry_after_us {
-        Some(us) => format!("Try again in {}", format_duration(seconds(us).max(1) * 1_000_000)),
+        Some(us) => format!("Try again in {}s", seconds(us).max(1)),
         None => format!(
-            "A cost of {cost} can never fit a limit of {}; ask for less at a time",
+            "A cost of {} can never fit a limit of {}; ask for less at a time",
+            verdict.cost(),
             decision.limit
         ),
     }
@@ -96,6 +96,9 @@ pub fn decision(verdict: &Verdict) -> Value {
         "charged_at_us": decision.charged_at_us,
         "limits": verdict.limits().map(|limit| one_limit(&limit)).collect::<Vec<_>>(),
     });
+    if !decision.allowed {
+        body["message"] = message(verdict).into();
+    }
     if let (Value::Object(body), Some(handle)) = (&mut body, verdict.handle()) {
         let name = match handle.kind() {
             HandleKind::Permit => "permit",

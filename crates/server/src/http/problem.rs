@@ -5,6 +5,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tollkeeper_core::RequestError;
+use tollkeeper_core::limits::MAX_KEY_BYTES;
 use tollkeeper_engine::EngineError;
 
 /// The longest part of a caller's own text that is given back.
@@ -31,6 +32,16 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
+    /// `name` is no algorithm; perhaps `near` was meant.
+    pub(crate) fn algorithm(name: &str, near: Option<&str>, known: &str) -> Self {
+        let advice = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("expected one of {known}"),
+        };
+        let detail = format!("`algorithm` is {}; {advice}", echo(name));
+        Self { field: Some("algorithm".to_owned()), ..Self::bad_request(detail) }
+    }
+
     /// `field` is `value` where `expected` should be.
     pub(crate) fn field(field: &str, value: &str, expected: &str) -> Self {
         let detail = format!("`{field}` is {}; expected {expected}", echo(value));
@@ -43,8 +54,12 @@ impl Problem {
     }
 
     pub(crate) fn too_large(most: usize) -> Self {
-        let detail = format!("the body is too large; expected at most {most} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+        let detail = format!(
+            "the body is larger than the {most} bytes that it may have; \
+             a `key` may have {MAX_KEY_BYTES}"
+        );
+        let problem = Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail);
+        Self { field: Some("body".to_owned()), ..problem }
     }
 
     pub(crate) fn timeout() -> Self {

@@ -1,0 +1,189 @@
+//! What these tests share: the binary, a running service, and a plain HTTP client.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use serde_json::Value;
+
+/// The file that the documentation shows first.
+pub(crate) const POLICY: &str = "\
+rules:
+  global:
+    algorithm: token_bucket
+    token_bucket:           { capacity: 10, refill_rate: 5 }      # a bare number is per second
+    leaking_bucket:         { queue_capacity: 10, leak_rate: 5 }
+    fixed_window:           { max_requests: 10, window_size: 60 } # a bare number is seconds
+    sliding_window_log:     { max_requests: 10, window_size: 60 }
+    sliding_window_counter: { max_requests: 10, window_size: 60 }
+    gcra:                   { burst: 10, rate: 5/s }
+    concurrency:            { max_in_flight: 10, lease: 30s }
+";
+
+/// That file with another algorithm.
+pub(crate) fn policy_of(algorithm: &str) -> String {
+    POLICY.replace("algorithm: token_bucket", &format!("algorithm: {algorithm}"))
+}
+
+/// The binary.
+pub(crate) fn tollkeeper() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollkeeper"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(args: &[&str], folder: &Folder) -> Output {
+    tollkeeper().args(args).current_dir(&folder.path).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A folder that goes when the test does.
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self { path }
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        std::fs::write(self.path.join(name), content).unwrap();
+        self
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A running service, on a port of its own.
+pub(crate) struct Service {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    _folder: Folder,
+}
+
+impl Service {
+    pub(crate) fn start(name: &str, policy: &str) -> Self {
+        let folder = Folder::new(name);
+        folder.write("tollkeeper.yaml", policy);
+        let mut child = tollkeeper()
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .current_dir(&folder.path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines
+            .find_map(|line| {
+                let line = line.unwrap();
+                let address = line.trim().strip_prefix("http   http://")?.split(' ').next()?;
+                Some(address.parse().unwrap())
+            })
+            .unwrap();
+        Self { child, address, _folder: folder }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Reply {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(&request(method, path, headers, body)).unwrap();
+        read_reply(&mut BufReader::new(stream))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], b"")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Reply {
+        self.send("POST", path, &[], body.as_bytes())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The bytes of a request.
+pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut head = format!("{method} {path} HTTP/1.1\r\ncontent-length: {}\r\n", body.len());
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        head.push_str("host: localhost\r\n");
+    }
+    for (name, value) in headers {
+        write!(head, "{name}: {value}\r\n").unwrap();
+    }
+    head.push_str("\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// What a service answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+}
+
+/// Reads one answer and leaves what follows.
+pub(crate) fn read_reply(reader: &mut impl BufRead) -> Reply {
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        match line.trim_end() {
+            "" => break,
+            line => head.push(line.to_owned()),
+        }
+    }
+    let status = head[0].split(' ').nth(1).unwrap().parse().unwrap();
+    let headers: Vec<(String, String)> = head[1..]
+        .iter()
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let mut reply = Reply { status, headers, body: String::new() };
+    let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    reply.body = text(&body);
+    reply
+}

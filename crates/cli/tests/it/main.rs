@@ -1,0 +1,10 @@
+//! The real binary, over real sockets and files.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod check;
+mod http;
+mod kit;
+mod serve;
+mod simulate;
+mod validate;
