@@ -49,6 +49,7 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request that meets `checks`. The same limit and key met twice becomes one with the
     /// summed cost, in the place of the first.
+    #[inline]
     pub fn new(
         checks: impl IntoIterator<Item = Check<'a>>,
         ticket: Option<Ticket>,

@@ -29,6 +29,7 @@ pub struct Outcome {
 impl Outcome {
     /// The numbers of a limit whose state, after the decision, is `state`.
     #[must_use]
+    #[inline]
     pub fn new(
         quota: &Quota,
         state: &State,
@@ -72,6 +73,7 @@ pub struct Answer {
 
 impl Answer {
     /// An answer of outcomes in the order of the request's checks.
+    #[inline]
     pub fn new(now_us: u64, charged: bool, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         let mut outcomes: SmallVec<[Outcome; 4]> = outcomes.into_iter().collect();
         let allowed = !outcomes.iter().any(Outcome::denies);
@@ -79,6 +81,16 @@ impl Answer {
             // Nobody waits for a request that does not go.
             outcomes.iter_mut().for_each(|outcome| outcome.delay_us = 0);
         }
+        Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes }
+    }
+
+    /// The answer to a request that met one limit.
+    #[must_use]
+    #[inline]
+    pub fn one(now_us: u64, charged: bool, outcome: Outcome) -> Self {
+        let mut outcomes = SmallVec::new();
+        outcomes.push(outcome);
+        let allowed = !outcome.denies();
         Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes }
     }
 

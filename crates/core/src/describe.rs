@@ -60,21 +60,26 @@ const HEX: [char; 16] =
     ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
 
 /// The state's fields in its algorithm's own terms, as of when it was written.
+///
+/// A bucket's level needs the quota that it is measured by; without it, it shows what was used.
 #[must_use]
-pub fn describe(quota: &Quota, state: &State) -> Vec<(&'static str, Field)> {
+pub fn describe(quota: Option<&Quota>, state: &State) -> Vec<(&'static str, Field)> {
     match (quota, state) {
-        (Quota::TokenBucket(bucket), State::Debt(debt)) => vec![
-            ("tokens", tokens(bucket, bucket.full_debt().saturating_sub(owed(bucket, debt)))),
-            ("last_refill", seconds(debt.last_us)),
-        ],
-        (Quota::Gcra(bucket), State::Debt(debt)) => vec![
+        (Some(Quota::TokenBucket(bucket)), State::Debt(debt)) => {
+            let left = bucket.full_debt().saturating_sub(owed(bucket, debt));
+            vec![("tokens", units(bucket.unit(), left)), ("last_refill", seconds(debt.last_us))]
+        }
+        (Some(Quota::Gcra(bucket)), State::Debt(debt)) => vec![
             ("theoretical_arrival", seconds(gcra::arrival_us(bucket, debt))),
             ("last", seconds(debt.last_us)),
         ],
-        (Quota::LeakingBucket(leak), State::Debt(debt)) => vec![
-            ("queue_size", tokens(leak.bucket(), owed(leak.bucket(), debt))),
-            ("last_leak", seconds(debt.last_us)),
-        ],
+        (Some(Quota::LeakingBucket(leak)), State::Debt(debt)) => {
+            let queued = units(leak.bucket().unit(), owed(leak.bucket(), debt));
+            vec![("queue_size", queued), ("last_leak", seconds(debt.last_us))]
+        }
+        (_, State::Debt(debt)) => {
+            vec![("used", units(debt.unit, debt.debt)), ("last", seconds(debt.last_us))]
+        }
         (_, State::Count(state)) => {
             vec![("window", Field::Whole(state.window)), ("count", Field::Whole(state.count))]
         }
@@ -97,7 +102,6 @@ pub fn describe(quota: &Quota, state: &State) -> Vec<(&'static str, Field)> {
                 ("leases", Field::List(first)),
             ]
         }
-        (_, State::Debt(_)) => describe_raw(state),
     }
 }
 
@@ -141,9 +145,9 @@ fn owed(bucket: &Bucket, debt: &Debt) -> u64 {
     debt.at(bucket, debt.last_us)
 }
 
-/// Debt as tokens with six digits, rounded down.
-fn tokens(bucket: &Bucket, debt: u64) -> Field {
-    let millionths = u128::from(debt) * 1_000_000 / u128::from(bucket.unit());
+/// Debt as units with six digits, rounded down.
+fn units(unit: u64, debt: u64) -> Field {
+    let millionths = u128::from(debt) * 1_000_000 / u128::from(unit.max(1));
     Field::Text(format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000))
 }
 

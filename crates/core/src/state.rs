@@ -32,6 +32,7 @@ pub enum State {
 impl State {
     /// The state of a key that nobody has touched.
     #[must_use]
+    #[inline]
     pub fn fresh(quota: &Quota, now_us: u64) -> Self {
         match quota {
             Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => {
@@ -60,6 +61,7 @@ impl State {
 
     /// What the limit says to a request of `cost`. Writes nothing.
     #[must_use]
+    #[inline]
     pub fn admit(&self, quota: &Quota, cost: u64, now_us: u64) -> Admission {
         match (quota, self) {
             (Quota::TokenBucket(bucket), Self::Debt(state)) => {
@@ -85,6 +87,7 @@ impl State {
 
     /// Takes `cost` units that [`admit`](Self::admit) admitted at the same `now_us`. `permit` is
     /// who holds them, where units are held.
+    #[inline]
     pub fn charge(&mut self, quota: &Quota, cost: u64, permit: u128, now_us: u64) {
         match (quota, self) {
             (Quota::FixedWindow(window), Self::Count(state)) => state.charge(window, cost, now_us),
@@ -108,6 +111,7 @@ impl State {
 
     /// Ties the state to a clock that stepped back, and a window to a changed size, so that what
     /// a denial promised holds. Whether that was so; no change otherwise.
+    #[inline]
     pub fn anchor(&mut self, quota: &Quota, now_us: u64) -> bool {
         match (quota, self) {
             (Quota::FixedWindow(window), Self::Count(state)) => state.anchor(window, now_us),
@@ -125,6 +129,7 @@ impl State {
 
     /// Whole units available.
     #[must_use]
+    #[inline]
     pub fn remaining(&self, quota: &Quota, now_us: u64) -> u64 {
         match (quota, self) {
             (Quota::FixedWindow(window), Self::Count(state)) => state.remaining(window, now_us),
@@ -144,6 +149,7 @@ impl State {
 
     /// Until the state is as new, which is also how long it must be kept.
     #[must_use]
+    #[inline]
     pub fn reset_after_us(&self, quota: &Quota, now_us: u64) -> u64 {
         match (quota, self) {
             (Quota::FixedWindow(window), Self::Count(state)) => {
@@ -212,6 +218,7 @@ impl State {
 }
 
 /// The bucket of the three algorithms that keep a debt.
+#[inline]
 fn bucket_of(quota: &Quota) -> Option<&Bucket> {
     match quota {
         Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),

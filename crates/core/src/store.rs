@@ -5,6 +5,7 @@
 
 use std::future::Future;
 
+use crate::algorithm::Algorithm;
 use crate::check::Request;
 use crate::decision::Answer;
 use crate::quota::Quota;
@@ -117,8 +118,8 @@ impl Filter<'_> {
 pub struct Entry {
     /// The limit's name.
     pub limit: String,
-    /// The quota that it was last written with.
-    pub quota: Quota,
+    /// Its algorithm. How much is allowed is not stored: it is the policy's to say.
+    pub algorithm: Algorithm,
     /// Whose state.
     pub key: String,
     /// The state.

@@ -44,7 +44,7 @@ struct Target<'a> {
 impl Target<'_> {
     fn find(&self) -> Option<usize> {
         let Amendment { limit, quota, key, .. } = *self.amendment;
-        let is_it = |entry: &KeyEntry| entry.is(limit, quota.algorithm(), key);
+        let is_it = |entry: &KeyEntry| entry.names.are(limit, quota.algorithm(), key);
         self.shard.keys.find(self.hash, is_it)
     }
 
@@ -54,7 +54,7 @@ impl Target<'_> {
         change: impl FnOnce(&mut State, &Quota, u64) -> Option<T>,
     ) -> Option<T> {
         let at = self.find()?;
-        let entry = self.shard.keys.get_mut(at);
+        let entry = self.shard.keys.get_mut(at)?;
         if entry.expires_us <= self.now_us {
             return None;
         }
@@ -79,14 +79,11 @@ impl Target<'_> {
 
     fn settle(&mut self, id: u128, actual: u64) -> Amended {
         let Amendment { limit, quota, key, .. } = *self.amendment;
-        let found = self
-            .shard
-            .reservations
-            .find(self.hash, |reservation| reservation.is(id, limit, quota.algorithm(), key));
-        let Some(at) = found else {
-            return Amended::Unknown;
-        };
-        let reservation = self.shard.reservations.get_mut(at);
+        let found = self.shard.reservations.find(self.hash, |reservation| {
+            reservation.id == id && reservation.names.are(limit, quota.algorithm(), key)
+        });
+        let found = found.and_then(|at| self.shard.reservations.get_mut(at));
+        let Some(reservation) = found else { return Amended::Unknown };
         if reservation.expires_us <= self.now_us {
             return Amended::Unknown;
         }
@@ -109,16 +106,17 @@ impl Target<'_> {
         if let Some(forgiven) = changed {
             return forgiven;
         }
-        let at = self.find();
-        if at.is_none() && self.rooms.take_key(self.shard, &[self.hash]) != Room::Yes {
-            return units;
-        }
-        let entry = match at {
-            Some(at) => self.shard.keys.get_mut(at),
-            None => {
-                let names = Names::new(self.amendment.limit, self.amendment.key);
-                self.shard.keys.insert(KeyEntry::fresh(self.hash, names, quota, self.now_us))
+        // It has expired, or it was never there or evicted.
+        if self.find().is_none() {
+            if self.rooms.take_key(self.shard, &[self.hash]) != Room::Yes {
+                return units;
             }
+            let Amendment { limit, key, .. } = *self.amendment;
+            let names = Names::new(limit, quota.algorithm(), key);
+            self.shard.keys.insert(KeyEntry::fresh(self.hash, names, quota, self.now_us));
+        }
+        let Some(entry) = self.find().and_then(|at| self.shard.keys.get_mut(at)) else {
+            return units;
         };
         entry.state = State::fresh(quota, self.now_us);
         let forgiven = entry.state.overcharge(quota, units, self.now_us);

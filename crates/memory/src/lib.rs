@@ -11,7 +11,7 @@ mod decide;
 mod room;
 mod settings;
 mod shard;
-mod slab;
+mod slots;
 mod stats;
 mod store;
 mod table;

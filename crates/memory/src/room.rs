@@ -6,18 +6,15 @@ use tollkeeper_core::WhenFull;
 
 use crate::settings::Settings;
 use crate::shard::Shard;
-use crate::slab::Budget;
+use crate::slots::Budget;
 use crate::stats::{Counters, count};
 use crate::table::Table;
 
-/// Entries that a request looks at for each of its limits, to see whether they have expired.
-const SWEEP: usize = 1;
+/// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
+const CALLS_PER_SWEEP: u32 = 16;
 
-/// After so many calls to a shard, a call also sweeps the shard whose turn it is...
-const CALLS_PER_TURN: u32 = 16;
-
-/// ...and looks at so many of its entries.
-const SWEEP_PER_TURN: usize = 16;
+/// Entries that a sweep looks at, to see whether they have expired.
+const SWEEP: usize = 16;
 
 /// Entries among which the one to evict is chosen, where the budget allows.
 const SAMPLE: usize = 8;
@@ -40,7 +37,7 @@ pub(crate) struct RoomMaker<'a> {
     pub(crate) settings: &'a Settings,
     now_us: u64,
     pub(crate) budget: Budget,
-    /// Whether an entry went, so that others may have moved.
+    /// Whether an entry went, so that another one may have moved to its place.
     pub(crate) moved: bool,
 }
 
@@ -57,25 +54,28 @@ impl<'a> RoomMaker<'a> {
     /// Takes away a few entries of the request's own shard that have expired. Whether another
     /// shard is due.
     pub(crate) fn sweep_own(&mut self, shard: &mut Shard) -> bool {
-        self.sweep(shard, SWEEP);
         shard.calls = shard.calls.wrapping_add(1);
-        shard.calls.is_multiple_of(CALLS_PER_TURN)
+        let due = shard.calls.is_multiple_of(CALLS_PER_SWEEP);
+        if due {
+            self.sweep(shard);
+        }
+        due
     }
 
     /// Takes away some entries of the shard whose turn it is. To be called without any lock.
     pub(crate) fn sweep_next(&mut self) {
         if let Some(mut shard) = self.table.try_lock_next() {
-            self.sweep(&mut shard, SWEEP_PER_TURN);
+            self.sweep(&mut shard);
         }
     }
 
-    fn sweep(&mut self, shard: &mut Shard, most: usize) {
-        let swept = shard.keys.sweep(most, self.now_us, &mut self.budget);
+    fn sweep(&mut self, shard: &mut Shard) {
+        let swept = shard.keys.sweep(SWEEP, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        let swept = shard.reservations.sweep(most, self.now_us, &mut self.budget);
+        let swept = shard.reservations.sweep(SWEEP / 4, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }
@@ -91,7 +91,7 @@ impl<'a> RoomMaker<'a> {
         let may_go = |hash: u64| !own.contains(&hash);
         let first =
             shard.keys.first_to_expire(sample, &mut self.budget, |entry| may_go(entry.hash));
-        let expires_us = first.map(|at| shard.keys.get(at).expires_us);
+        let expires_us = first.and_then(|at| shard.keys.get(at)).map(|entry| entry.expires_us);
         let expired = expires_us.is_some_and(|expires_us| expires_us <= self.now_us);
         if let Some(at) = first
             && (expired || self.settings.when_full == WhenFull::Evict)

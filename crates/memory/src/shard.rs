@@ -1,42 +1,56 @@
 //! Owns [`Shard`]: the keys and reservations that one lock guards, and what their entries hold.
 
-use tollkeeper_core::{Algorithm, Entry, Filter, Quota, State};
+use compact_str::CompactString;
+use tollkeeper_core::limits::MAX_NAME_BYTES;
+use tollkeeper_core::{Admission, Algorithm, Check, Entry, Filter, Outcome, Quota, State};
 
-use crate::slab::{Expires, Slab};
+use crate::slots::{Expires, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    pub(crate) keys: Slab<KeyEntry>,
-    pub(crate) reservations: Slab<Reservation>,
+    pub(crate) keys: Slots<KeyEntry>,
+    pub(crate) reservations: Slots<Reservation>,
     /// Calls so far, to tell every few of them apart.
     pub(crate) calls: u32,
 }
 
 impl Shard {
     pub(crate) fn new(seed: u64) -> Self {
-        let reservations = Slab::new(seed.rotate_left(32));
-        Self { keys: Slab::new(seed), reservations, calls: 0 }
+        let reservations = Slots::new(seed.rotate_left(32));
+        Self { keys: Slots::new(seed), reservations, calls: 0 }
     }
 }
 
-/// The names of a state: its limit and its key, in one allocation.
+/// The names of a state: its limit, its algorithm and its key. Short ones lie here, not on the
+/// heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
-    text: Box<str>,
-    limit_bytes: usize,
+    text: CompactString,
+    limit_bytes: u16,
+    algorithm: Algorithm,
 }
 
+const _: () = assert!(MAX_NAME_BYTES <= u16::MAX as usize);
+
 impl Names {
-    pub(crate) fn new(limit: &str, key: &str) -> Self {
-        Self { text: [limit, key].concat().into_boxed_str(), limit_bytes: limit.len() }
+    pub(crate) fn new(limit: &str, algorithm: Algorithm, key: &str) -> Self {
+        let mut text = CompactString::with_capacity(limit.len() + key.len());
+        text.push_str(limit);
+        text.push_str(key);
+        // A request's limit has at most MAX_NAME_BYTES.
+        let limit_bytes = u16::try_from(limit.len()).unwrap_or(u16::MAX);
+        Self { text, limit_bytes, algorithm }
     }
 
-    pub(crate) fn are(&self, limit: &str, key: &str) -> bool {
-        // Both lengths first: it is what tells ("a", "bc") from ("ab", "c").
-        self.limit_bytes == limit.len()
-            && self.text.len() == limit.len() + key.len()
-            && self.key() == key
-            && self.limit() == limit
+    #[inline]
+    pub(crate) fn are(&self, limit: &str, algorithm: Algorithm, key: &str) -> bool {
+        // Where the limit ends is what tells ("a", "bc") from ("ab", "c").
+        let text = self.text.as_bytes();
+        self.algorithm == algorithm
+            && usize::from(self.limit_bytes) == limit.len()
+            && text.len() == limit.len() + key.len()
+            && text[limit.len()..] == *key.as_bytes()
+            && text[..limit.len()] == *limit.as_bytes()
     }
 
     pub(crate) fn match_filter(&self, filter: Filter<'_>) -> bool {
@@ -44,11 +58,11 @@ impl Names {
     }
 
     fn limit(&self) -> &str {
-        &self.text[..self.limit_bytes]
+        &self.text[..usize::from(self.limit_bytes)]
     }
 
     fn key(&self) -> &str {
-        &self.text[self.limit_bytes..]
+        &self.text[usize::from(self.limit_bytes)..]
     }
 }
 
@@ -58,30 +72,54 @@ pub(crate) struct KeyEntry {
     pub(crate) hash: u64,
     pub(crate) expires_us: u64,
     pub(crate) names: Names,
-    pub(crate) quota: Quota,
     pub(crate) state: State,
 }
 
 impl KeyEntry {
     /// An entry that nothing has been charged to; it counts as expired until it is written.
     pub(crate) fn fresh(hash: u64, names: Names, quota: &Quota, now_us: u64) -> Self {
-        Self { hash, expires_us: 0, names, quota: *quota, state: State::fresh(quota, now_us) }
+        Self { hash, expires_us: 0, names, state: State::fresh(quota, now_us) }
     }
 
-    pub(crate) fn is(&self, limit: &str, algorithm: Algorithm, key: &str) -> bool {
-        self.quota.algorithm() == algorithm && self.names.are(limit, key)
+    /// Takes what was found to fit.
+    pub(crate) fn charge(
+        &mut self,
+        check: &Check<'_>,
+        admission: Admission,
+        id: u128,
+        now_us: u64,
+    ) -> Outcome {
+        if self.expires_us <= now_us {
+            self.state = State::fresh(check.quota, now_us);
+        }
+        self.state.charge(check.quota, check.cost, id, now_us);
+        let outcome = Outcome::new(check.quota, &self.state, admission, check.shadow, now_us);
+        self.expires_us = now_us + outcome.reset_after_us;
+        outcome
     }
 
-    /// Notes that the state was written under `quota`.
+    /// Takes nothing; ties the state to a clock that stepped back, unless this is only a look.
+    pub(crate) fn leave(
+        &mut self,
+        check: &Check<'_>,
+        admission: Admission,
+        now_us: u64,
+    ) -> Outcome {
+        if check.cost > 0 && self.state.anchor(check.quota, now_us) {
+            self.written(check.quota, now_us);
+        }
+        Outcome::new(check.quota, &self.state, admission, check.shadow, now_us)
+    }
+
+    /// Notes that the state was written, under `quota`.
     pub(crate) fn written(&mut self, quota: &Quota, now_us: u64) {
-        self.quota = *quota;
         self.expires_us = now_us + self.state.reset_after_us(quota, now_us);
     }
 
     pub(crate) fn show(&self, now_us: u64) -> Entry {
         Entry {
             limit: self.names.limit().to_owned(),
-            quota: self.quota,
+            algorithm: self.names.algorithm,
             key: self.names.key().to_owned(),
             state: self.state.clone(),
             ttl_us: self.expires_us.saturating_sub(now_us),
@@ -105,17 +143,10 @@ pub(crate) struct Reservation {
     pub(crate) id: u128,
     pub(crate) hash: u64,
     pub(crate) names: Names,
-    pub(crate) algorithm: Algorithm,
     pub(crate) units: u64,
     pub(crate) charged_at_us: u64,
     pub(crate) expires_us: u64,
     pub(crate) settled: bool,
-}
-
-impl Reservation {
-    pub(crate) fn is(&self, id: u128, limit: &str, algorithm: Algorithm, key: &str) -> bool {
-        self.id == id && self.algorithm == algorithm && self.names.are(limit, key)
-    }
 }
 
 impl Expires for Reservation {

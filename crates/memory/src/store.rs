@@ -127,7 +127,7 @@ mod tests {
     use tollkeeper_core::{Check, ManualClock, Quota, limits::MAX_CHECKS};
 
     use super::*;
-    use crate::slab::Budget;
+    use crate::slots::Budget;
 
     /// The most entries of others that any call touches, on a table that is always full.
     fn most_touched(checks_each: usize) -> usize {

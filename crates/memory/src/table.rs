@@ -1,9 +1,10 @@
 //! Owns [`Table`]: the shards, their locks, and which of them a key belongs to.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 use tollkeeper_core::{Check, Quota};
 
@@ -13,11 +14,14 @@ use crate::shard::Shard;
 const KEYS_PER_SHARD: usize = 4096;
 const MAX_SHARDS: usize = 256;
 
+/// Names up to this length are hashed without a look at the heap.
+const SHORT: usize = 128;
+
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[Mutex<Shard>]>,
     /// SipHash with a random key: nobody outside can choose keys that collide.
-    hasher: RandomState,
+    hasher: SipHasher13,
     pub(crate) keys: AtomicUsize,
     pub(crate) reservations: AtomicUsize,
     /// The shard that is swept next, whoever calls.
@@ -27,8 +31,9 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(max_keys: usize) -> Self {
         let shards = (max_keys / KEYS_PER_SHARD).clamp(1, MAX_SHARDS).next_power_of_two();
-        let hasher = RandomState::new();
-        let shard = |number: usize| Mutex::new(Shard::new(hasher.hash_one(number)));
+        let random = RandomState::new();
+        let hasher = SipHasher13::new_with_keys(random.hash_one(0), random.hash_one(1));
+        let shard = |number: usize| Mutex::new(Shard::new(random.hash_one(number + 2)));
         Self {
             shards: (0..shards).map(shard).collect(),
             hasher,
@@ -39,11 +44,18 @@ impl Table {
     }
 
     pub(crate) fn hash(&self, limit: &str, quota: &Quota, key: &str) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        quota.algorithm().hash(&mut hasher);
-        limit.hash(&mut hasher);
-        key.hash(&mut hasher);
-        hasher.finish()
+        // Where the limit ends is part of what is hashed; equal names are compared in full anyway.
+        let end = limit.len() << 8 | quota.algorithm() as usize;
+        let mut bytes = [0; SHORT];
+        let (limit, key, end) = (limit.as_bytes(), key.as_bytes(), end.to_le_bytes());
+        let length = limit.len() + key.len() + end.len();
+        if length > SHORT {
+            return self.hasher.hash(&[limit, key, &end].concat());
+        }
+        bytes[..limit.len()].copy_from_slice(limit);
+        bytes[limit.len()..][..key.len()].copy_from_slice(key);
+        bytes[limit.len() + key.len()..length].copy_from_slice(&end);
+        self.hasher.hash(&bytes[..length])
     }
 
     fn number_of(&self, hash: u64) -> usize {

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tollkeeper_core::WhenFull;
+use tollkeeper_core::{Quota, WhenFull};
 
 use crate::compile;
 use crate::error::{PolicyErrors, Problems};
 use crate::limits::{DEFAULT_MAX_KEYS, MAX_RULES};
 use crate::nearest::nearest;
 use crate::reader;
-use crate::rule::{Rule, RuleError};
+use crate::rule::{Limit, Rule, RuleError};
 use crate::yaml;
 
 /// Rules and settings, checked.
@@ -91,6 +91,13 @@ impl Policy {
     #[must_use]
     pub fn rule(&self, name: &str) -> Option<&Rule> {
         self.rules.get(self.position(name)?)
+    }
+
+    /// The quota of the limit of that name.
+    #[must_use]
+    pub fn quota(&self, limit: &str) -> Option<&Quota> {
+        let rule = self.rule(limit.split('/').next()?)?;
+        rule.limits().iter().find(|known| known.name() == limit).map(Limit::quota)
     }
 
     /// The place of the rule of that name among [`rules`](Self::rules).

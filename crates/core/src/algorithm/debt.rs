@@ -20,18 +20,21 @@ pub struct Debt {
 impl Debt {
     /// A bucket that nobody has touched.
     #[must_use]
+    #[inline]
     pub fn fresh(bucket: &Bucket, now_us: u64) -> Self {
         Self { debt: 0, unit: bucket.unit(), last_us: now_us }
     }
 
     /// D′: what is left of the debt at `now_us`. A time before the last one means that none passed.
     #[must_use]
+    #[inline]
     pub fn at(&self, bucket: &Bucket, now_us: u64) -> u64 {
         let elapsed_us = now_us.saturating_sub(self.last_us);
         self.in_unit_of(bucket).saturating_sub(bucket.drain().saturating_mul(elapsed_us))
     }
 
     /// The debt in the bucket's own unit, rounded up where the file that wrote it had another.
+    #[inline]
     fn in_unit_of(&self, bucket: &Bucket) -> u64 {
         if self.unit == bucket.unit() {
             return self.debt;
@@ -42,11 +45,13 @@ impl Debt {
     }
 
     /// Takes `cost` units that were found to fit.
+    #[inline]
     pub fn charge(&mut self, bucket: &Bucket, cost: u64, now_us: u64) {
         self.write(bucket, self.at(bucket, now_us) + cost * bucket.unit(), now_us);
     }
 
     /// After a clock that stepped back: what is owed is owed from now on. Whether it did.
+    #[inline]
     pub fn anchor(&mut self, bucket: &Bucket, now_us: u64) -> bool {
         let stepped_back = self.last_us > now_us;
         if stepped_back {
@@ -57,12 +62,14 @@ impl Debt {
 
     /// Whole units available.
     #[must_use]
+    #[inline]
     pub fn remaining(&self, bucket: &Bucket, now_us: u64) -> u64 {
         bucket.full_debt().saturating_sub(self.at(bucket, now_us)) / bucket.unit()
     }
 
     /// Until nothing is owed.
     #[must_use]
+    #[inline]
     pub fn reset_after_us(&self, bucket: &Bucket, now_us: u64) -> u64 {
         self.at(bucket, now_us).div_ceil(bucket.drain())
     }
@@ -86,12 +93,14 @@ impl Debt {
         units - taken / bucket.unit()
     }
 
+    #[inline]
     fn write(&mut self, bucket: &Bucket, debt: u64, now_us: u64) {
         *self = Self { debt, unit: bucket.unit(), last_us: now_us };
     }
 }
 
 /// The time until `cost` fits below `full`: the debt above the room left, drained.
+#[inline]
 pub(super) fn until_fits_us(bucket: &Bucket, debt: u64, cost: u64) -> u64 {
     let room = bucket.full_debt() - cost * bucket.unit();
     (debt.saturating_sub(room)).div_ceil(bucket.drain())

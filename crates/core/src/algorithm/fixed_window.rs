@@ -19,6 +19,7 @@ pub struct WindowCount {
 impl WindowCount {
     /// A window that nobody has touched.
     #[must_use]
+    #[inline]
     pub fn fresh(window: &Window, now_us: u64) -> Self {
         Self { window: now_us / window.size_us(), size_us: window.size_us(), count: 0 }
     }
@@ -28,6 +29,7 @@ impl WindowCount {
     /// A window later than now's is now's. One of another size counts whole while any of it can
     /// lie in now's window.
     #[must_use]
+    #[inline]
     pub fn at(&self, window: &Window, now_us: u64) -> u64 {
         let start_us = now_us - now_us % window.size_us();
         let end_us = (self.window + 1).saturating_mul(self.size_us);
@@ -36,6 +38,7 @@ impl WindowCount {
 
     /// Whether `cost` fits this window.
     #[must_use]
+    #[inline]
     pub fn admit(&self, window: &Window, cost: u64, now_us: u64) -> Admission {
         if cost > window.max_requests() {
             return Admission::NEVER;
@@ -47,12 +50,14 @@ impl WindowCount {
     }
 
     /// Counts `cost` units that were found to fit.
+    #[inline]
     pub fn charge(&mut self, window: &Window, cost: u64, now_us: u64) {
         self.write(window, self.at(window, now_us) + cost, now_us);
     }
 
     /// After a clock that stepped back, or a changed size: the count belongs to now's window.
     /// Whether it was so.
+    #[inline]
     pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
         let stale = self.size_us != window.size_us() || self.window > now_us / window.size_us();
         if stale {
@@ -63,12 +68,14 @@ impl WindowCount {
 
     /// Units that still fit.
     #[must_use]
+    #[inline]
     pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
         window.max_requests().saturating_sub(self.at(window, now_us))
     }
 
     /// Until the window ends, if anything counts in it.
     #[must_use]
+    #[inline]
     pub fn reset_after_us(&self, window: &Window, now_us: u64) -> u64 {
         if self.at(window, now_us) == 0 { 0 } else { until_end_us(window, now_us) }
     }
@@ -89,11 +96,13 @@ impl WindowCount {
         units - taken
     }
 
+    #[inline]
     fn write(&mut self, window: &Window, count: u64, now_us: u64) {
         *self = Self { count, ..Self::fresh(window, now_us) };
     }
 }
 
+#[inline]
 fn until_end_us(window: &Window, now_us: u64) -> u64 {
     window.size_us() - now_us % window.size_us()
 }

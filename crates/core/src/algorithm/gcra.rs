@@ -10,6 +10,7 @@ use crate::quota::Bucket;
 
 /// Whether `cost` units arrive no earlier than the tolerance allows.
 #[must_use]
+#[inline]
 pub fn admit(bucket: &Bucket, state: &Debt, cost: u64, now_us: u64) -> Admission {
     let tolerance = bucket.full_debt();
     let Some(advance) = cost.checked_mul(bucket.unit()).filter(|advance| *advance <= tolerance)

@@ -9,6 +9,7 @@ use crate::quota::{Leak, LeakMode};
 
 /// Whether `cost` units fit the queue, and how long they are to wait in it.
 #[must_use]
+#[inline]
 pub fn admit(leak: &Leak, state: &Debt, cost: u64, now_us: u64) -> Admission {
     let bucket = leak.bucket();
     if cost > bucket.capacity() {

@@ -30,6 +30,7 @@ struct Counts {
 impl WindowPair {
     /// Windows that nobody has touched.
     #[must_use]
+    #[inline]
     pub fn fresh(window: &Window, now_us: u64) -> Self {
         let size_us = window.size_us();
         Self { window: now_us / size_us, size_us, current: 0, previous: 0 }
@@ -38,6 +39,7 @@ impl WindowPair {
     /// The counts in the terms of now's window.
     ///
     /// Windows of another size count whole, as late as any of them can lie.
+    #[inline]
     fn at(&self, window: &Window, now_us: u64) -> Counts {
         let size_us = window.size_us();
         let elapsed_us = now_us % size_us;
@@ -58,6 +60,7 @@ impl WindowPair {
 
     /// Whether `cost` fits by the estimate.
     #[must_use]
+    #[inline]
     pub fn admit(&self, window: &Window, cost: u64, now_us: u64) -> Admission {
         if cost > window.max_requests() {
             return Admission::NEVER;
@@ -70,6 +73,7 @@ impl WindowPair {
     }
 
     /// Counts `cost` units that were found to fit.
+    #[inline]
     pub fn charge(&mut self, window: &Window, cost: u64, now_us: u64) {
         let counts = self.at(window, now_us);
         self.write(window, counts.current + cost, counts.previous, now_us);
@@ -77,6 +81,7 @@ impl WindowPair {
 
     /// After a clock that stepped back, or a changed size: the counts belong to now's window and
     /// the one before. Whether it was so.
+    #[inline]
     pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
         let stale = self.size_us != window.size_us() || self.window > now_us / window.size_us();
         if stale {
@@ -88,12 +93,14 @@ impl WindowPair {
 
     /// Units that still fit by the estimate.
     #[must_use]
+    #[inline]
     pub fn remaining(&self, window: &Window, now_us: u64) -> u64 {
         window.max_requests().saturating_sub(self.at(window, now_us).used(window))
     }
 
     /// Until neither window weighs anything.
     #[must_use]
+    #[inline]
     pub fn reset_after_us(&self, window: &Window, now_us: u64) -> u64 {
         let counts = self.at(window, now_us);
         let until_end_us = window.size_us() - counts.elapsed_us;
@@ -128,6 +135,7 @@ impl WindowPair {
         units - taken
     }
 
+    #[inline]
     fn write(&mut self, window: &Window, current: u64, previous: u64, now_us: u64) {
         *self = Self { current, previous, ..Self::fresh(window, now_us) };
     }
@@ -135,6 +143,7 @@ impl WindowPair {
 
 impl Counts {
     /// floor(previous · (W − elapsed) / W) + current.
+    #[inline]
     fn used(&self, window: &Window) -> u64 {
         let size_us = window.size_us();
         let left_us = size_us - self.elapsed_us;

@@ -8,6 +8,7 @@ use crate::quota::Bucket;
 
 /// Whether `cost` tokens are there.
 #[must_use]
+#[inline]
 pub fn admit(bucket: &Bucket, state: &Debt, cost: u64, now_us: u64) -> Admission {
     if cost > bucket.capacity() {
         return Admission::NEVER;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tollkeeper_core::{Entry, Field, describe, describe_raw, state_name};
+use tollkeeper_core::{Entry, Field, Quota, describe, describe_raw, state_name};
 
 use super::Engine;
 use super::problem::Problem;
@@ -67,15 +67,15 @@ pub(super) async fn state(
     }
     for entry in &entries {
         let rule = entry.limit.split('/').next().unwrap_or_default();
-        let algorithm = entry.quota.algorithm().name();
+        let algorithm = entry.algorithm.name();
         let group = shown.entry(rule).or_insert_with(|| empty(algorithm));
         if group["algorithm"] != algorithm {
             // Limits that came with requests need not be of one kind.
             group["algorithm"] = Value::Null;
         }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
-            let name = state_name(&entry.limit, entry.quota.algorithm(), &entry.key);
-            keys.insert(name, one_state(entry));
+            let name = state_name(&entry.limit, entry.algorithm, &entry.key);
+            keys.insert(name, one_state(engine.policy().quota(&entry.limit), entry));
         }
     }
     let body = match shown.len() {
@@ -98,8 +98,10 @@ fn empty(algorithm: &str) -> Value {
     json!({ "algorithm": algorithm, "store": "memory", "keys": {} })
 }
 
-fn one_state(entry: &Entry) -> Value {
-    let mut shown = fields(describe(&entry.quota, &entry.state));
+fn one_state(quota: Option<&Quota>, entry: &Entry) -> Value {
+    // A rule that has changed its algorithm has left states of the old one.
+    let quota = quota.filter(|quota| quota.algorithm() == entry.algorithm);
+    let mut shown = fields(describe(quota, &entry.state));
     shown.insert("ttl_ms".into(), entry.ttl_us.div_ceil(1000).into());
     shown.insert("raw".into(), fields(describe_raw(&entry.state)).into());
     Value::Object(shown)

@@ -14,9 +14,9 @@ type Admitted = (u64, u64);
 
 /// Random traffic on random limits: no interval holds more than the contract allows.
 pub(super) fn never_over<H: Harness>(harness: &H, seeds: u64) -> Verdict {
-    for seed in 0..seeds * 6 {
+    for seed in 0..seeds * 7 {
         let mut dice = Dice::new(seed);
-        let spec = random_spec(&mut dice, seed % 6);
+        let spec = random_spec(&mut dice, seed % 7);
         let quota = quota(&spec).map_err(|error| error.to_string())?;
         let key = format!("over {seed}");
         let mut now_us = START_US + dice.below(1_000_000_000);

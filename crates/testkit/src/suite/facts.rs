@@ -90,9 +90,9 @@ fn states<H: Harness>(harness: &H, key: &str) -> Result<Vec<Seen>, String> {
     let filter = Filter { key: Some(key), limits: None };
     let entries = harness.block_on(harness.store().inspect(filter, 100));
     let entries = entries.map_err(|error| error.to_string())?;
-    let seen = entries.into_iter().map(|entry| {
-        (entry.quota.algorithm().to_string(), format!("{:?}", entry.state), entry.ttl_us)
-    });
+    let seen = entries
+        .into_iter()
+        .map(|entry| (entry.algorithm.to_string(), format!("{:?}", entry.state), entry.ttl_us));
     let mut seen: Vec<Seen> = seen.collect();
     seen.sort();
     Ok(seen)

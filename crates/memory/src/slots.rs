@@ -1,4 +1,4 @@
-//! Owns [`Slab`]: items that expire, found by hash, dense enough to be swept and sampled by
+//! Owns [`Slots`]: items that expire, found by hash, dense enough to be swept and sampled by
 //! position. It knows nothing of limits.
 
 use hashbrown::HashTable;
@@ -39,30 +39,33 @@ impl Budget {
 }
 
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub(crate) struct Slots<T> {
     index: HashTable<u32>,
     items: Vec<T>,
     hand: usize,
     random: u64,
 }
 
-impl<T: Expires> Slab<T> {
+impl<T: Expires> Slots<T> {
     /// `seed` makes the samples unpredictable.
     pub(crate) fn new(seed: u64) -> Self {
         Self { index: HashTable::new(), items: Vec::new(), hand: 0, random: seed | 1 }
     }
 
+    #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<usize> {
         let found = self.index.find(hash, |&at| is_it(&self.items[at as usize]));
         found.map(|&at| at as usize)
     }
 
-    pub(crate) fn get(&self, at: usize) -> &T {
-        &self.items[at]
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
+        self.items.get(at)
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> &mut T {
-        &mut self.items[at]
+    #[inline]
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        self.items.get_mut(at)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
@@ -182,49 +185,49 @@ mod tests {
         }
     }
 
-    fn find(slab: &Slab<Item>, name: u64) -> Option<&Item> {
+    fn find(slots: &Slots<Item>, name: u64) -> Option<&Item> {
         let hash = Item(name, 0).hash();
-        slab.find(hash, |item| item.0 == name).map(|at| slab.get(at))
+        slots.find(hash, |item| item.0 == name).and_then(|at| slots.get(at))
     }
 
     #[test]
     fn what_is_removed_is_gone_and_the_rest_is_found() {
-        let mut slab = Slab::new(1);
-        (0..1000).for_each(|name| _ = slab.insert(Item(name, name)));
-        assert_eq!(slab.remove_all(|item| item.0 % 3 == 0), 334);
+        let mut slots = Slots::new(1);
+        (0..1000).for_each(|name| _ = slots.insert(Item(name, name)));
+        assert_eq!(slots.remove_all(|item| item.0 % 3 == 0), 334);
         for name in 0..1000 {
-            assert_eq!(find(&slab, name).is_some(), name % 3 != 0, "{name}");
+            assert_eq!(find(&slots, name).is_some(), name % 3 != 0, "{name}");
         }
     }
 
     #[test]
     fn the_hand_comes_round_to_every_item() {
-        let mut slab = Slab::new(1);
-        (0..100).for_each(|name| _ = slab.insert(Item(name, name % 2)));
+        let mut slots = Slots::new(1);
+        (0..100).for_each(|name| _ = slots.insert(Item(name, name % 2)));
         let mut swept = 0;
         for _ in 0..100 {
-            swept += slab.sweep(2, 0, &mut Budget::new());
+            swept += slots.sweep(2, 0, &mut Budget::new());
         }
-        assert_eq!((swept, slab.iter().count()), (50, 50));
-        assert!(slab.iter().all(|item| item.1 == 1));
+        assert_eq!((swept, slots.iter().count()), (50, 50));
+        assert!(slots.iter().all(|item| item.1 == 1));
     }
 
     #[test]
     fn a_sample_finds_the_first_to_expire_and_spares_those_that_may_not_go() {
-        let mut slab = Slab::new(7);
-        (0..8).for_each(|name| _ = slab.insert(Item(name, 100 - name)));
-        let found = slab.first_to_expire(60, &mut Budget::new(), |item| item.0 != 7);
-        assert_eq!(found.map(|at| slab.get(at).0), Some(6));
-        assert_eq!(slab.first_to_expire(60, &mut Budget::new(), |_| false), None);
+        let mut slots = Slots::new(7);
+        (0..8).for_each(|name| _ = slots.insert(Item(name, 100 - name)));
+        let found = slots.first_to_expire(60, &mut Budget::new(), |item| item.0 != 7);
+        assert_eq!(found.and_then(|at| slots.get(at)).map(|item| item.0), Some(6));
+        assert_eq!(slots.first_to_expire(60, &mut Budget::new(), |_| false), None);
     }
 
     #[test]
     fn a_call_cannot_spend_more_than_its_budget() {
-        let mut slab = Slab::new(7);
-        (0..1000).for_each(|name| _ = slab.insert(Item(name, 0)));
+        let mut slots = Slots::new(7);
+        (0..1000).for_each(|name| _ = slots.insert(Item(name, 0)));
         let mut budget = Budget::new();
-        assert_eq!(slab.sweep(1000, 1, &mut budget), Budget::MOST);
-        assert_eq!(slab.first_to_expire(1, &mut budget, |_| true), None);
+        assert_eq!(slots.sweep(1000, 1, &mut budget), Budget::MOST);
+        assert_eq!(slots.first_to_expire(1, &mut budget, |_| true), None);
         assert_eq!(budget.spent(), Budget::MOST);
     }
 }
