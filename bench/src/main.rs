@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
+    clippy::ptr_arg,
     reason = "a benchmark reads the clock, prints, and ends when something is wrong"
 )]
 

@@ -1,1 +1,54 @@
-fn main() {}
+//! Chores of the workspace: `cargo xtask test` runs everything that must hold, `cargo xtask tidy`
+//! the rules of the house alone.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that talks")]
+#![allow(clippy::disallowed_methods, reason = "it tells how long each step took")]
+
+mod tidy;
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// What `test` runs, the quick first.
+const STEPS: [(&str, &[&str]); 4] = [
+    ("format", &["fmt", "--all", "--check"]),
+    ("lint", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+    ("test", &["test", "--workspace", "--quiet"]),
+    ("document", &["doc", "--workspace", "--no-deps", "--quiet"]),
+];
+
+fn main() -> ExitCode {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("test") => test(),
+        Some("tidy") => tidy::run(),
+        _ => Err("usage: cargo xtask test | tidy".to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> Result<(), String> {
+    let started = Instant::now();
+    println!("== tidy");
+    tidy::run()?;
+    for (name, args) in STEPS {
+        let begun = Instant::now();
+        println!("== {name}: cargo {}", args.join(" "));
+        let status = Command::new(env!("CARGO"))
+            .args(args)
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .status()
+            .map_err(|error| format!("cargo {name}: {error}"))?;
+        if !status.success() {
+            return Err(format!("{name} failed"));
+        }
+        println!("== {name} took {} s", begun.elapsed().as_secs());
+    }
+    println!("== everything holds, after {} s", started.elapsed().as_secs());
+    Ok(())
+}

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::Admission;
 use crate::quota::Quota;
-use crate::state::State;
+use crate::state::{State, Step};
 
 /// One limit's own numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,17 @@ impl Outcome {
         shadow: bool,
         now_us: u64,
     ) -> Self {
-        let (allowed, retry_after_us, delay_us) = match admission {
+        let remaining = state.remaining(quota, now_us);
+        let reset_after_us = state.reset_after_us(quota, now_us);
+        let step = Step { admission, remaining, reset_after_us, written: false };
+        Self::of_step(quota, &step, shadow)
+    }
+
+    /// The numbers of a limit that took this step.
+    #[must_use]
+    #[inline]
+    pub fn of_step(quota: &Quota, step: &Step, shadow: bool) -> Self {
+        let (allowed, retry_after_us, delay_us) = match step.admission {
             Admission::Yes { delay_us } => (true, Some(0), delay_us),
             Admission::No { retry_after_us } => (false, retry_after_us, 0),
         };
@@ -45,9 +55,9 @@ impl Outcome {
             allowed,
             shadow,
             limit: quota.limit(),
-            remaining: state.remaining(quota, now_us),
+            remaining: step.remaining,
             retry_after_us,
-            reset_after_us: state.reset_after_us(quota, now_us),
+            reset_after_us: step.reset_after_us,
             delay_us,
         }
     }

@@ -26,6 +26,6 @@ pub use decision::{Answer, Decision, Outcome};
 pub use describe::{Field, describe, describe_raw, state_name};
 pub use quota::{Bucket, InFlight, Leak, LeakMode, Quota, QuotaError, Window};
 pub use rate::Rate;
-pub use state::State;
+pub use state::{State, Step};
 pub use store::{Amended, Amendment, Change, Entry, Filter, Ran, Store, StoreError, WhenFull};
 pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};

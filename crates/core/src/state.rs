@@ -59,6 +59,44 @@ impl State {
         )
     }
 
+    /// Asks, then charges or anchors, then reads the numbers: all that a request with this limit
+    /// alone needs, in one dispatch.
+    #[inline]
+    pub fn step(&mut self, quota: &Quota, cost: u64, permit: u128, now_us: u64) -> Step {
+        match (quota, self) {
+            (Quota::TokenBucket(bucket), Self::Debt(state)) => {
+                let admission = token_bucket::admit(bucket, state, cost, now_us);
+                step_debt(bucket, state, admission, cost, now_us)
+            }
+            (Quota::Gcra(bucket), Self::Debt(state)) => {
+                let admission = gcra::admit(bucket, state, cost, now_us);
+                step_debt(bucket, state, admission, cost, now_us)
+            }
+            (Quota::LeakingBucket(leak), Self::Debt(state)) => {
+                let admission = leaking_bucket::admit(leak, state, cost, now_us);
+                step_debt(leak.bucket(), state, admission, cost, now_us)
+            }
+            (quota, state) => {
+                let admission = state.admit(quota, cost, now_us);
+                let written = match cost {
+                    0 => false,
+                    _ if admission.is_yes() => {
+                        state.charge(quota, cost, permit, now_us);
+                        true
+                    }
+                    _ => state.anchor(quota, now_us),
+                };
+                let remaining = state.remaining(quota, now_us);
+                Step {
+                    admission,
+                    remaining,
+                    reset_after_us: state.reset_after_us(quota, now_us),
+                    written,
+                }
+            }
+        }
+    }
+
     /// What the limit says to a request of `cost`. Writes nothing.
     #[must_use]
     #[inline]
@@ -215,6 +253,39 @@ impl State {
         debug_assert!(false, "{self:?} is of another algorithm");
         instead
     }
+}
+
+/// What became of a request that met one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What the limit said.
+    pub admission: Admission,
+    /// Whole units available afterwards.
+    pub remaining: u64,
+    /// Until the state is as new.
+    pub reset_after_us: u64,
+    /// Whether the state changed.
+    pub written: bool,
+}
+
+#[inline]
+fn step_debt(
+    bucket: &Bucket,
+    state: &mut Debt,
+    admission: Admission,
+    cost: u64,
+    now_us: u64,
+) -> Step {
+    let written = match cost {
+        0 => false,
+        _ if admission.is_yes() => {
+            state.charge(bucket, cost, now_us);
+            true
+        }
+        _ => state.anchor(bucket, now_us),
+    };
+    let remaining = state.remaining(bucket, now_us);
+    Step { admission, remaining, reset_after_us: state.reset_after_us(bucket, now_us), written }
 }
 
 /// The bucket of the three algorithms that keep a debt.

@@ -20,20 +20,21 @@ struct Look {
     room: Room,
 }
 
-/// Decides `request` and returns, with the answer, how many entries of others the call touched.
+/// Decides `request`; `touched` is how many entries of others the call looked at.
 pub(crate) fn decide(
     table: &Table,
     counters: &Counters,
     settings: &Settings,
     clock: &impl Clock,
     request: &Request<'_>,
-) -> Result<(Answer, usize), StoreError> {
+    touched: &mut usize,
+) -> Result<Answer, StoreError> {
     let checks = request.checks();
     if let [check] = checks
-        && let Some(decided) =
-            decide_known(table, counters, settings, clock, check, request.ticket())
+        && let Some(answer) =
+            decide_known(table, counters, settings, clock, check, request.ticket(), touched)
     {
-        return Ok(decided);
+        return Ok(answer);
     }
     let mut locked = table.lock_all(checks);
     // Under the locks, so that the readings that a key sees never step back by themselves.
@@ -79,7 +80,8 @@ pub(crate) fn decide(
     if sweep_due {
         rooms.sweep_next();
     }
-    Ok((Answer::new(now_us, charged, outcomes), rooms.budget.spent()))
+    *touched = rooms.budget.spent();
+    Ok(Answer::new(now_us, charged, outcomes))
 }
 
 /// The short way for what is asked most: one limit, of a key that is known. `None` for anything
@@ -92,7 +94,8 @@ fn decide_known(
     clock: &impl Clock,
     check: &Check<'_>,
     ticket: Option<Ticket>,
-) -> Option<(Answer, usize)> {
+    touched: &mut usize,
+) -> Option<Answer> {
     if ticket.is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
         return None;
     }
@@ -104,20 +107,21 @@ fn decide_known(
     if entry.expires_us <= now_us {
         return None;
     }
-    let admission = entry.state.admit(check.quota, check.cost, now_us);
-    let charged = check.cost > 0 && admission.is_yes();
-    let outcome = if charged {
-        entry.charge(check, admission, ticket.map_or(0, |ticket| ticket.id), now_us)
-    } else {
-        entry.leave(check, admission, now_us)
-    };
+    let id = ticket.map_or(0, |ticket| ticket.id);
+    let step = entry.state.step(check.quota, check.cost, id, now_us);
+    if step.written {
+        entry.expires_us = now_us + step.reset_after_us;
+    }
+    let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+    let charged = check.cost > 0 && outcome.allowed;
     let mut rooms = RoomMaker::new(table, counters, settings, now_us);
     let sweep_due = rooms.sweep_own(&mut shard);
     drop(shard);
     if sweep_due {
         rooms.sweep_next();
     }
-    Some((Answer::one(now_us, charged, outcome), rooms.budget.spent()))
+    *touched = rooms.budget.spent();
+    Some(Answer::one(now_us, charged, outcome))
 }
 
 fn find(shard: &Shard, hash: u64, check: &Check<'_>) -> Option<usize> {

@@ -52,12 +52,8 @@ impl<C: Clock> MemoryStore<C> {
     /// Decides one request: all of its limits or none, atomically, without waiting for anything
     /// but the locks of its keys. Allocates only to remember a new key.
     pub fn decide_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        self.decide_counted(request).map(|(answer, _)| answer)
-    }
-
-    /// [`decide_now`](Self::decide_now), and how many entries of other keys the call touched.
-    fn decide_counted(&self, request: &Request<'_>) -> Result<(Answer, usize), StoreError> {
-        decide(&self.table, &self.counters, &self.settings, &self.clock, request)
+        let mut touched = 0;
+        decide(&self.table, &self.counters, &self.settings, &self.clock, request, &mut touched)
     }
 
     /// Applies one amendment, atomically.
@@ -141,7 +137,9 @@ mod tests {
             let keys: Vec<String> = (0..checks_each).map(|at| format!("{nth}.{at}")).collect();
             let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
             let request = Request::new(keys.iter().map(|key| check(key)), None).unwrap();
-            let (answer, touched) = store.decide_counted(&request).unwrap();
+            let MemoryStore { table, counters, settings, clock } = &store;
+            let mut touched = 0;
+            let answer = decide(table, counters, settings, clock, &request, &mut touched).unwrap();
             assert!(answer.allowed);
             most = most.max(touched);
         }

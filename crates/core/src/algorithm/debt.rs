@@ -78,8 +78,9 @@ impl Debt {
     /// is not known.
     pub fn refund(&mut self, bucket: &Bucket, units: u64, charged_at_us: Option<u64>, now_us: u64) {
         let age_us = charged_at_us.map_or(0, |at_us| now_us.saturating_sub(at_us));
-        let drained = bucket.drain().saturating_mul(age_us);
-        let given = (units.min(2 * bucket.capacity()) * bucket.unit()).saturating_sub(drained);
+        let drained = u128::from(bucket.drain()) * u128::from(age_us);
+        let given = (u128::from(units) * u128::from(bucket.unit())).saturating_sub(drained);
+        let given = u64::try_from(given).unwrap_or(u64::MAX);
         self.write(bucket, self.at(bucket, now_us).saturating_sub(given), now_us);
     }
 

@@ -51,7 +51,7 @@ impl WindowPair {
         for (end_us, count) in [(edge_us + self.size_us, self.current), (edge_us, self.previous)] {
             if end_us > start_us {
                 counts.current += count;
-            } else if end_us > start_us.saturating_sub(size_us) {
+            } else if end_us + size_us > start_us {
                 counts.previous += count;
             }
         }

@@ -125,8 +125,7 @@ impl Algorithm for Bucket {
     }
 
     fn give_back(&self, state: &mut Level, now_us: u64, units: u64, charged_at_us: Option<u64>) {
-        let most = whole(self.capacity) * whole(2);
-        let charged = whole(units).min(most);
+        let charged = whole(units);
         // What has drained since the charge came back by itself.
         let age_us = charged_at_us.map_or(0, |at_us| now_us.saturating_sub(at_us));
         let left = lowered(&charged, &(&self.tokens_per_us * whole(age_us)));

@@ -29,18 +29,12 @@ fn a_bucket_gives_back_what_has_not_come_back_by_itself() {
 }
 
 #[test]
-fn a_bucket_gives_back_at_most_twice_its_capacity() {
-    let mut model = single(token_bucket(10, per(1, SECOND_US)));
-    model.check_as(START_US, 10, 7, Some(TTL_US));
-    model.settle(START_US, 7, 20);
-    // Of 20 at most, 5 have come back by themselves; 15 are left, and given back.
-    let now_us = START_US + 5 * SECOND_US;
-    model.refund(now_us, u64::MAX, Some(START_US));
-    assert_eq!(left(&mut model, now_us), 10);
-    ask(&mut model, now_us, 10);
-    // Of 20 at most, 15 have come back since then: 5 are given back, and not 10 as for a larger charge.
-    model.refund(now_us, u64::MAX, Some(now_us - 15 * SECOND_US));
-    assert_eq!(left(&mut model, now_us), 5);
+fn a_bucket_gives_back_a_whole_charge_that_its_limit_no_longer_allows() {
+    let mut model = single(token_bucket(100, per(100, MINUTE_US)));
+    ask(&mut model, START_US, 100);
+    model.reconfigure(0, token_bucket(10, per(10, MINUTE_US)));
+    model.refund(START_US, 100, Some(START_US));
+    assert_eq!(left(&mut model, START_US), 10);
 }
 
 #[test]

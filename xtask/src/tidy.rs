@@ -1,0 +1,100 @@
+//! The rules of the house that no compiler checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which crates of ours a crate may depend on. A new edge is a decision, made here.
+const EDGES: [(&str, &[&str]); 10] = [
+    ("core", &[]),
+    ("memory", &["core"]),
+    ("policy", &["core"]),
+    ("engine", &["core", "policy"]),
+    ("server", &["core", "engine", "memory", "policy"]),
+    ("cli", &["core", "engine", "memory", "policy", "server"]),
+    ("tollkeeper", &["core", "engine", "memory", "policy"]),
+    ("testkit", &["core"]),
+    ("bench", &["core", "memory", "testkit"]),
+    ("xtask", &[]),
+];
+
+/// Longer files hold a second idea.
+const MAX_LINES: usize = 450;
+
+/// Checks every rule; the error lists what breaks one.
+pub(crate) fn run() -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut problems = Vec::new();
+    for folder in ["crates", "bench", "xtask"] {
+        for file in files(&root.join(folder)) {
+            let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            match file.extension().and_then(|extension| extension.to_str()) {
+                Some("rs") => check_source(&name, &text, &mut problems),
+                Some("toml") => check_manifest(&name, &text, &mut problems),
+                _ => {}
+            }
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.is_dir() {
+            true if path.ends_with("target") => {}
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn check_source(name: &str, text: &str, problems: &mut Vec<String>) {
+    if !text.starts_with("//!") {
+        problems.push(format!("{name}: does not begin with `//!` that says what it owns"));
+    }
+    if name.ends_with("/mod.rs") {
+        problems.push(format!("{name}: is a mod.rs; write `foo.rs` beside `foo/`"));
+    }
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        problems.push(format!("{name}: has {lines} lines, more than {MAX_LINES}"));
+    }
+    // Written apart, so that this file does not find itself.
+    let banned = [
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("dbg", "!("),
+        concat!("FIX", "ME"),
+        concat!("#[ign", "ore"),
+    ];
+    for word in banned.into_iter().filter(|word| text.contains(word)) {
+        problems.push(format!("{name}: contains `{word}`"));
+    }
+    let sleeps = text.contains(concat!("::sle", "ep("));
+    if sleeps && name.contains("/tests/") {
+        problems.push(format!("{name}: sleeps; inject time, or await the event"));
+    }
+}
+
+fn check_manifest(name: &str, text: &str, problems: &mut Vec<String>) {
+    let Some(folder) = Path::new(name).parent().and_then(|parent| parent.file_name()) else {
+        return;
+    };
+    let folder = folder.to_string_lossy();
+    let Some((_, allowed)) = EDGES.iter().find(|(known, _)| *known == folder) else {
+        problems.push(format!("{name}: is not in the table of edges in xtask/src/tidy.rs"));
+        return;
+    };
+    let dependencies = text.split("\n[").find(|section| section.starts_with("dependencies]"));
+    for line in dependencies.unwrap_or_default().lines() {
+        let Some(on) = line.strip_prefix("tollkeeper-") else { continue };
+        let on = on.split(['.', ' ', '=']).next().unwrap_or_default();
+        if !allowed.contains(&on) {
+            problems.push(format!("{name}: {folder} may not depend on {on}"));
+        }
+    }
+}
