@@ -82,6 +82,28 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     text
 }
 
+/// A time as a person reads it: two units at most, and thousandths below a minute.
+pub(crate) fn human(us: u64) -> String {
+    let (seconds, below_us) = (us / 1_000_000, us % 1_000_000);
+    match seconds {
+        0 if us == 0 => "0s".to_owned(),
+        0 if us < 1_000 => format!("{us}us"),
+        0 => format!("{}ms", us.div_ceil(1_000)),
+        1..60 if below_us == 0 => format!("{seconds}s"),
+        1..60 => format!("{seconds}.{:03}s", below_us / 1_000),
+        60..3_600 => two(seconds, 60, "m", "s"),
+        3_600..86_400 => two(seconds / 60, 60, "h", "m"),
+        _ => two(seconds / 3_600, 24, "d", "h"),
+    }
+}
+
+fn two(small: u64, each: u64, large_name: &str, small_name: &str) -> String {
+    match small % each {
+        0 => format!("{}{large_name}", small / each),
+        rest => format!("{}{large_name} {rest}{small_name}", small / each),
+    }
+}
+
 /// A bar for work on `bytes` bytes, where somebody watches.
 pub(crate) fn progress(bytes: Option<u64>) -> ProgressBar {
     let watched = io::stderr().is_terminal() && bytes.is_some();
@@ -91,4 +113,25 @@ pub(crate) fn progress(bytes: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {eta} left");
     style.map_or(bar.clone(), |style| bar.with_style(style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_as_a_person_reads_them() {
+        for (us, told) in [
+            (0, "0s"),
+            (250, "250us"),
+            (187_001, "188ms"),
+            (6_000_000, "6s"),
+            (59_988_000, "59.988s"),
+            (90_000_000, "1m 30s"),
+            (3_600_000_000, "1h"),
+            (93_600_000_000, "1d 2h"),
+        ] {
+            assert_eq!(human(us), told);
+        }
+    }
 }

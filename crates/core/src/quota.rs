@@ -195,11 +195,13 @@ impl Bucket {
         self.unit
     }
 
-    /// The rate: per second where that is whole, else in lowest terms.
+    /// The rate: per second, minute, hour or day where that is whole, else in lowest terms.
     fn rate_text(&self) -> String {
-        let per_second = u128::from(self.drain) * 1_000_000;
-        if per_second.is_multiple_of(u128::from(self.unit)) {
-            return format!("{}/s", per_second / u128::from(self.unit));
+        for (name, seconds) in [("s", 1), ("min", 60), ("h", 3_600), ("day", 86_400)] {
+            let count = u128::from(self.drain) * seconds * 1_000_000;
+            if count.is_multiple_of(u128::from(self.unit)) {
+                return format!("{}/{name}", count / u128::from(self.unit));
+            }
         }
         format!("{}/{}", self.drain, format_duration(self.unit))
     }
@@ -399,6 +401,19 @@ mod tests {
             panic!("too fine");
         };
         assert!(Quota::token_bucket(100, nearest).is_ok());
+    }
+
+    #[test]
+    fn a_quota_tells_what_it_allows() {
+        let bucket = |capacity, count, period_us| {
+            let rate = Rate::new(count, period_us).unwrap();
+            Quota::token_bucket(capacity, rate).unwrap().to_string()
+        };
+        assert_eq!(bucket(20, 300, 60_000_000), "20 at once, then 5/s");
+        assert_eq!(bucket(100, 5000, 86_400_000_000), "100 at once, then 5000/day");
+        assert_eq!(bucket(1, 7, 13_000_000), "1 at once, then 7/13s");
+        let window = Quota::fixed_window(10, 60_000_000).unwrap();
+        assert_eq!(window.to_string(), "10 per 1m");
     }
 
     #[test]

@@ -84,6 +84,9 @@ pub fn parse_duration_us(text: &str) -> Result<u64, TextError> {
 /// Writes whole microseconds in the largest unit that divides them: `90s` is `90s`, `60s` is `1m`.
 #[must_use]
 pub fn format_duration(us: u64) -> String {
+    if us == 0 {
+        return "0s".to_owned();
+    }
     let (name, size, _) =
         UNITS.iter().rev().find(|(_, size, _)| us.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
     format!("{}{name}", us / size)
@@ -353,6 +356,7 @@ mod tests {
         }
         assert_eq!(format_duration(90_000_000), "90s");
         assert_eq!(format_duration(60_000_000), "1m");
+        assert_eq!(format_duration(0), "0s");
     }
 
     #[test]

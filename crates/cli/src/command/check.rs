@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tollkeeper_core::{Algorithm, format_duration};
+use tollkeeper_core::Algorithm;
 use tollkeeper_engine::{Ask, Target};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::Policy;
@@ -13,7 +13,7 @@ use super::{block_on, expect_memory};
 use crate::args::CheckArgs;
 use crate::client::send;
 use crate::config::load;
-use crate::output::{Failure, say};
+use crate::output::{Failure, human, say};
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let decision = match &args.store {
@@ -70,11 +70,7 @@ fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
 
 fn told(decision: &Value, allowed: bool, cost: u64) -> String {
     let number = |name: &str| decision[name].as_u64().unwrap_or(0);
-    // As exact as a person reads it: whole seconds, rounded up, from ten on.
-    let time = |ms: u64| match ms {
-        ..10_000 => format_duration(ms * 1000),
-        _ => format_duration(ms.div_ceil(1000) * 1_000_000),
-    };
+    let time = |ms: u64| human(ms * 1000);
     let (limit, remaining) = (number("limit"), number("remaining"));
     let reset = time(number("reset_after_ms"));
     if allowed {

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tollkeeper_core::{ManualClock, format_duration};
+use tollkeeper_core::ManualClock;
 use tollkeeper_engine::{Ask, Engine, EngineError, Target, Verdict};
 use tollkeeper_memory::MemoryStore;
 
 use super::{block_on, expect_memory};
 use crate::args::{Out, SimulateArgs};
 use crate::config::load;
-use crate::output::{Failure, bulk, progress, say, table, warn};
+use crate::output::{Failure, bulk, human, progress, say, table, warn};
 use crate::trace::{Row, Trace};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
@@ -190,8 +190,8 @@ impl Summary {
                 format!("{share:.1} %"),
                 counts.never.to_string(),
                 format!("{}/{}", counts.units_allowed, counts.units),
-                format_duration(counts.longest_retry_us),
-                format_duration(counts.longest_delay_us),
+                human(counts.longest_retry_us),
+                human(counts.longest_delay_us),
             ]
         });
         let header = [
@@ -206,11 +206,7 @@ impl Summary {
             "longest delay",
         ];
         let table = table(&header, each);
-        format!(
-            "{name}: {rows} rows over {}\n\n{}",
-            format_duration(self.span_us()),
-            table.trim_end()
-        )
+        format!("{name}: {rows} rows over {}\n\n{}", human(self.span_us()), table.trim_end())
     }
 
     fn to_json(&self) -> Value {
