@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that talks")]
 #![allow(clippy::disallowed_methods, reason = "it tells how long each step took")]
 
+mod needs;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -36,6 +37,8 @@ fn test() -> Result<(), String> {
     let started = Instant::now();
     println!("== tidy");
     tidy::run()?;
+    println!("== needs");
+    needs::install()?;
     for (name, args) in STEPS {
         let begun = Instant::now();
         println!("== {name}: cargo {}", args.join(" "));

@@ -22,15 +22,16 @@ pub enum Field {
     List(Vec<Vec<(&'static str, Field)>>),
 }
 
-/// A readable name of a state: `rl:{identity}:rule:alg`, and `rl:{identity}:alg` for the rule
-/// `global`.
+/// A readable name of a state: `prefix:{identity}:rule:alg`, and `prefix:{identity}:alg` for the
+/// rule `global`.
 ///
 /// Injective: what could be mistaken for a border is escaped as in a URL. The braces make all
 /// limits of one identity neighbours in a store that hashes them.
 #[must_use]
-pub fn state_name(limit: &str, algorithm: Algorithm, key: &str) -> String {
-    let mut name = String::with_capacity(limit.len() + key.len() + 12);
-    name.push_str("rl:{");
+pub fn state_name(prefix: &str, limit: &str, algorithm: Algorithm, key: &str) -> String {
+    let mut name = String::with_capacity(prefix.len() + limit.len() + key.len() + 12);
+    name.push_str(prefix);
+    name.push_str(":{");
     escape(key, &mut name);
     name.push_str("}:");
     if limit != "global" {
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn names_are_readable_and_injective() {
-        let name = |limit, key| state_name(limit, Algorithm::TokenBucket, key);
+        let name = |limit, key| state_name("rl", limit, Algorithm::TokenBucket, key);
         assert_eq!(name("global", "global"), "rl:{global}:tb");
         assert_eq!(name("per-key/1s", "alice"), "rl:{alice}:per-key/1s:tb");
         assert_eq!(name("a", "b}:c"), "rl:{b%7D%3Ac}:a:tb");

@@ -9,6 +9,7 @@ pub mod dice;
 pub mod model;
 pub mod random;
 pub mod ready;
+pub mod redis_server;
 pub mod replay;
 pub mod suite;
 pub mod vectors;

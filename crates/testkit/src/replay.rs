@@ -20,6 +20,11 @@ pub trait Harness: Sync {
     /// The clock that the store decides by.
     fn clock(&self) -> &ManualClock;
 
+    /// Whether states live and end by [`clock`](Self::clock); a server's end by its own.
+    fn lives_by_clock(&self) -> bool {
+        true
+    }
+
     /// Waits for a future.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
 }

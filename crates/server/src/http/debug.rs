@@ -74,7 +74,7 @@ pub(super) async fn state(
             group["algorithm"] = Value::Null;
         }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
-            let name = state_name(&entry.limit, entry.algorithm, &entry.key);
+            let name = state_name("rl", &entry.limit, entry.algorithm, &entry.key);
             keys.insert(name, one_state(engine.policy().quota(&entry.limit), entry));
         }
     }

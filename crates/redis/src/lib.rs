@@ -1,0 +1,13 @@
+//! The shared store: every decision is one script on the server, in one round trip.
+//!
+//! [`RedisStore`] sends which algorithm, which quota and which cost; the script looks at every
+//! limit of a request and then charges all or none, by the server's own clock. The scripts are the
+//! files in `lua/`, named and ordered like the algorithms of `tollkeeper-core`.
+
+mod decode;
+mod error;
+mod names;
+mod script;
+mod store;
+
+pub use store::{RedisStore, Settings};
