@@ -10,7 +10,7 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("redis", &["core"]),
     ("policy", &["core"]),
     ("engine", &["core", "policy"]),
-    ("server", &["core", "engine", "memory", "policy"]),
+    ("server", &["core", "engine", "memory", "policy", "redis"]),
     ("cli", &["core", "engine", "memory", "policy", "server"]),
     ("tollkeeper", &["core", "engine", "memory", "policy"]),
     ("testkit", &["core"]),

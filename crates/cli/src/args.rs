@@ -28,6 +28,7 @@ Without -c, ./tollkeeper.yaml is read if it is there.")]
   tollkeeper check --key alice --limit 10/min
   tollkeeper check --key alice --limit 10/10s --algorithm sliding_window_counter --cost 3
   tollkeeper check --key alice --rule per-key --url http://127.0.0.1:8080 --json
+  tollkeeper check --key alice --limit 10/min --store redis://127.0.0.1:6379
 
 Exit code: 0 allowed, 1 denied, 2 no answer.")]
     Check(CheckArgs),
@@ -84,7 +85,7 @@ pub(crate) struct CheckArgs {
     /// The service to ask
     #[arg(long, value_name = "U", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
-    /// Decide in this store instead of asking a service: memory://
+    /// Decide in this store instead of asking a service: memory:// or redis://
     #[arg(long, value_name = "S", conflicts_with = "url")]
     pub(crate) store: Option<String>,
     /// The policy file that has the rule, with --store [default: ./tollkeeper.yaml]
@@ -116,7 +117,7 @@ pub(crate) struct SimulateArgs {
     /// The trace; - is standard input
     #[arg(long, value_name = "T")]
     pub(crate) trace: PathBuf,
-    /// Where the state lies: memory://
+    /// Where the state lies: memory:// or redis://; on a server, under keys of the run's own
     #[arg(long, value_name = "URL", default_value = "memory://")]
     pub(crate) store: String,
     /// What to print

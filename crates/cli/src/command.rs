@@ -15,14 +15,3 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(future)
 }
-
-/// Refuses a store that this version does not have.
-fn expect_memory(option: &str, url: &str) -> Result<(), Failure> {
-    if url == "memory://" {
-        return Ok(());
-    }
-    let scheme = url.split("://").next().unwrap_or_default();
-    Err(Failure::told(format!(
-        "`{option}` names a store of kind `{scheme}`; this version has memory:// alone"
-    )))
-}

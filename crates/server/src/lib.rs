@@ -9,4 +9,4 @@ mod wire;
 
 pub use http::decision_json;
 pub use server::{ServeError, Server};
-pub use wire::{AppEngine, engine};
+pub use wire::{AnyStore, AppEngine, OpenError, engine};

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
-use tollkeeper_engine::{Ask, Target};
+use tollkeeper_engine::{Ask, Engine, Target};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::Policy;
+use tollkeeper_server::{AnyStore, decision_json};
 
-use super::{block_on, expect_memory};
+use super::block_on;
 use crate::args::CheckArgs;
 use crate::client::send;
 use crate::config::load;
@@ -49,7 +50,6 @@ async fn from_service(args: &CheckArgs) -> Result<Value, Failure> {
 }
 
 fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
-    expect_memory("--store", store)?;
     let policy = match &args.rule {
         Some(_) => load(args.config.as_deref())?.policy()?,
         None => Policy::default(),
@@ -62,10 +62,13 @@ fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
             algorithm: algorithm.map_err(Failure::told)?,
         },
     };
-    let engine = tollkeeper_server::engine(policy, SystemClock::new());
     let ask = Ask { target, key: Some(&args.key), cost: args.cost };
-    let verdict = block_on(async { engine.check(ask).await.map_err(Failure::told) })?;
-    Ok(tollkeeper_server::decision_json(&verdict))
+    block_on(async {
+        let store = AnyStore::open(store, policy.store(), SystemClock::new()).await;
+        let engine = Engine::new(policy, store.map_err(Failure::told)?);
+        let verdict = engine.check(ask).await.map_err(Failure::told)?;
+        Ok(decision_json(&verdict))
+    })
 }
 
 fn told(decision: &Value, allowed: bool, cost: u64) -> String {

@@ -9,24 +9,32 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tollkeeper_core::ManualClock;
 use tollkeeper_engine::{Ask, Engine, EngineError, Target, Verdict};
-use tollkeeper_memory::MemoryStore;
+use tollkeeper_server::AnyStore;
 
-use super::{block_on, expect_memory};
+use super::block_on;
 use crate::args::{Out, SimulateArgs};
 use crate::config::load;
 use crate::output::{Failure, bulk, human, progress, say, table, warn};
 use crate::trace::{Row, Trace};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    expect_memory("--store", &args.store)?;
     let policy = load(args.config.as_deref())?.policy()?;
-    let clock = ManualClock::default();
-    let engine = tollkeeper_server::engine(policy, clock.clone());
     let name = args.trace.display().to_string();
     let (reader, bytes) = open(&args.trace)?;
-    let mut simulation = Simulation { engine, clock, name, summary: Summary::default() };
-    block_on(simulation.replay(reader, bytes, args.out))?;
-    let evicted = simulation.engine.store().stats().evicted;
+    let simulation = block_on(async {
+        let clock = ManualClock::default();
+        let prefix = own_prefix()?;
+        let opening = AnyStore::simulated(&args.store, &prefix, policy.store(), clock.clone());
+        let store = opening.await.map_err(Failure::told)?;
+        let engine = Engine::new(policy, store);
+        let mut simulation = Simulation { engine, clock, name, summary: Summary::default() };
+        let replayed = simulation.replay(reader, bytes, args.out).await;
+        // The run's keys go, whatever became of it.
+        let cleared = simulation.engine.reset(None, None).await.map_err(Failure::told);
+        replayed.and(cleared)?;
+        Ok(simulation)
+    })?;
+    let evicted = simulation.engine.store().stats().map_or(0, |stats| stats.evicted);
     if evicted > 0 {
         warn(&format!("{evicted} keys were forgotten for want of room: raise `store.max_keys`"));
     }
@@ -40,6 +48,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         say(&told)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A prefix for the keys of this run alone.
+fn own_prefix() -> Result<String, Failure> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(Failure::told)?;
+    Ok(format!("rl-simulate-{:016x}", u64::from_ne_bytes(bytes)))
 }
 
 type Reader = Box<dyn BufRead + Send>;
@@ -56,7 +71,7 @@ fn open(path: &Path) -> Result<(Reader, Option<u64>), Failure> {
 }
 
 struct Simulation {
-    engine: Engine<MemoryStore<ManualClock>>,
+    engine: Engine<AnyStore<ManualClock>>,
     clock: ManualClock,
     name: String,
     summary: Summary,

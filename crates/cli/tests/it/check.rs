@@ -38,7 +38,7 @@ fn a_decision_in_a_store() {
     let by_rule = run(&["check", "--key", "k", "--rule", "api", "--store", "memory://"], &folder);
     assert!(text(&by_rule.stdout).starts_with("allowed: 6 of 7"), "{by_rule:?}");
     let other = run(
-        &["check", "--key", "k", "--limit", "3/h", "--store", "redis://user:secret@x"],
+        &["check", "--key", "k", "--limit", "3/h", "--store", "redis://user:secret@127.0.0.1:1"],
         &folder,
     );
     assert_eq!(other.status.code(), Some(2));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tollkeeper_testkit::dice::Dice;
 use tollkeeper_testkit::model::{Limit, Model, RateSpec, Spec};
 use tollkeeper_testkit::random::random_spec;
+use tollkeeper_testkit::redis_server::RedisServer;
 
 use crate::kit::{Folder, run, text};
 
@@ -149,6 +150,27 @@ fn every_field_of_every_row_is_the_models() {
         assert_eq!(out.lines().count(), lines.len());
         assert_eq!(run(&args, &folder).stdout, output.stdout, "the same bytes again");
     }
+}
+
+#[test]
+fn a_run_on_redis_gives_the_same_bytes_and_leaves_nothing_behind() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let folder = Folder::new("simulate-redis");
+    for seed in 0..28 {
+        let (policy, trace, _) = story(seed);
+        folder.write("p.yaml", &policy).write("t.csv", &trace);
+        let simulate = |store: &str| {
+            let args =
+                ["simulate", "-c", "p.yaml", "--trace", "t.csv", "--out", "jsonl", "--store"];
+            run(&[&args[..], &[store]].concat(), &folder)
+        };
+        let (embedded, redis) = (simulate("memory://"), simulate(&server.url()));
+        assert_eq!(redis.status.code(), Some(0), "{}", text(&redis.stderr));
+        assert!(embedded.stdout == redis.stdout, "seed {seed}:\n{policy}");
+    }
+    let args = ["-p", server.url().rsplit(':').next().unwrap(), "dbsize"].map(str::to_owned);
+    let left = std::process::Command::new("redis-cli").args(args).output().unwrap();
+    assert_eq!(text(&left.stdout).trim(), "0");
 }
 
 #[test]
