@@ -16,7 +16,7 @@ pub(crate) fn amend(
     clock: &impl Clock,
     amendment: &Amendment<'_>,
 ) -> Amended {
-    let hash = table.hash(amendment.limit, amendment.quota, amendment.key);
+    let hash = table.hash(amendment.limit, amendment.key);
     let mut shard = table.lock_of(hash);
     let now_us = clock.now_us();
     let rooms = RoomMaker::new(table, counters, settings, now_us);

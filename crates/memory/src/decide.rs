@@ -99,7 +99,7 @@ fn decide_known(
     if ticket.is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
         return None;
     }
-    let hash = table.hash(check.limit, check.quota, check.key);
+    let hash = table.hash(check.limit, check.key);
     let mut shard = table.lock_of(hash);
     let at = find(&shard, hash, check)?;
     let now_us = clock.now_us();

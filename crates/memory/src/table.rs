@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
-use tollkeeper_core::{Check, Quota};
+use tollkeeper_core::Check;
 
 use crate::shard::Shard;
 
@@ -15,7 +15,7 @@ const KEYS_PER_SHARD: usize = 4096;
 const MAX_SHARDS: usize = 256;
 
 /// Names up to this length are hashed without a look at the heap.
-const SHORT: usize = 128;
+const SHORT: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -43,18 +43,17 @@ impl Table {
         }
     }
 
-    pub(crate) fn hash(&self, limit: &str, quota: &Quota, key: &str) -> u64 {
-        // Where the limit ends is part of what is hashed; equal names are compared in full anyway.
-        let end = limit.len() << 8 | quota.algorithm() as usize;
-        let mut bytes = [0; SHORT];
-        let (limit, key, end) = (limit.as_bytes(), key.as_bytes(), end.to_le_bytes());
-        let length = limit.len() + key.len() + end.len();
+    pub(crate) fn hash(&self, limit: &str, key: &str) -> u64 {
+        // Which part is the limit is not hashed: so few names collide by that as there are limits,
+        // and names are compared in full anyway.
+        let (limit, key) = (limit.as_bytes(), key.as_bytes());
+        let length = limit.len() + key.len();
         if length > SHORT {
-            return self.hasher.hash(&[limit, key, &end].concat());
+            return self.hasher.hash(&[limit, key].concat());
         }
+        let mut bytes = [0; SHORT];
         bytes[..limit.len()].copy_from_slice(limit);
-        bytes[limit.len()..][..key.len()].copy_from_slice(key);
-        bytes[limit.len() + key.len()..length].copy_from_slice(&end);
+        bytes[limit.len()..length].copy_from_slice(key);
         self.hasher.hash(&bytes[..length])
     }
 
@@ -88,7 +87,7 @@ impl Table {
     /// Locks every shard that `checks` need, in order of their number, so that no two calls can
     /// wait for each other.
     pub(crate) fn lock_all(&self, checks: &[Check<'_>]) -> Locked<'_> {
-        let hash = |check: &Check<'_>| self.hash(check.limit, check.quota, check.key);
+        let hash = |check: &Check<'_>| self.hash(check.limit, check.key);
         let hashes: SmallVec<[u64; 4]> = checks.iter().map(hash).collect();
         let mut numbers: SmallVec<[usize; 4]> =
             hashes.iter().map(|hash| self.number_of(*hash)).collect();
