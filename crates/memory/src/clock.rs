@@ -18,6 +18,10 @@ const TRUST_US: u64 = 5_000;
 /// How much slower than measured ticks are counted: one part in so many.
 const SLOW: u128 = 8192;
 
+/// How far apart the two clocks may be read to count as one moment, and how often that is tried.
+const MOMENT_NS: u64 = 20_000;
+const TRIES: usize = 8;
+
 /// Bits behind the point of a rate.
 const POINT: u32 = 32;
 
@@ -69,7 +73,9 @@ impl SystemClock {
     pub fn new() -> Self {
         let ticks = quanta::Clock::new();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (start, start_us, start_ticks) = (Instant::now(), whole_us(since_epoch), ticks.raw());
+        let start_us = whole_us(since_epoch);
+        // Ticks before: ticks that pass unseen make the rate slower, and never faster.
+        let ((start_ticks, start), _) = at_one_moment(&ticks, || (ticks.raw(), Instant::now()));
         let shared = Shared {
             ticks,
             start,
@@ -113,8 +119,15 @@ impl Shared {
             // Somebody else has just done it.
             return counted_us;
         }
-        let passed = self.start.elapsed();
+        // Ticks after, for the same reason; and a tie to ticks that were read too early would be
+        // ahead of the system's clock.
+        let ((passed, now), one_moment) =
+            at_one_moment(&self.ticks, || (self.start.elapsed(), self.ticks.raw()));
         let us = (self.start_us + whole_us(passed)).max(counted_us);
+        if !one_moment {
+            // Somebody stops us at every try; the next caller tries again.
+            return us;
+        }
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version + 1, Ordering::Relaxed);
         fence(Ordering::Release);
@@ -135,6 +148,18 @@ impl Shared {
         let rate = (passed_ns << POINT) / (ticks * 1_000);
         u64::try_from(rate - rate / SLOW).unwrap_or(0)
     }
+}
+
+/// Reads both clocks, and again while something comes between; whether it succeeded.
+fn at_one_moment<T>(ticks: &quanta::Clock, read: impl Fn() -> T) -> (T, bool) {
+    for _ in 1..TRIES {
+        let before = ticks.raw();
+        let both = read();
+        if ticks.delta_as_nanos(before, ticks.raw()) <= MOMENT_NS {
+            return (both, true);
+        }
+    }
+    (read(), false)
 }
 
 impl Default for SystemClock {
@@ -185,8 +210,9 @@ mod tests {
             most_behind_us = most_behind_us.max(before_us.saturating_sub(now_us));
             last_us = now_us;
         }
-        // 5 ms at one part in 8192 are 0.6 µs; the rest is the rate's own error.
-        assert!(most_behind_us <= 50, "{most_behind_us} µs behind");
+        // Two moments of 20 µs in a run of at least 5 ms, over 5 ms; the last moment's own 20 µs; and
+        // one part in 8192 of 5 ms: 61 µs.
+        assert!(most_behind_us <= 62, "{most_behind_us} µs behind");
     }
 
     #[test]
