@@ -6,7 +6,7 @@ use governor::RateLimiter;
 use governor::clock::DefaultClock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
-use tollkeeper_core::{Check, Quota, Rate, Request};
+use tollkeeper_core::{Check, Quota, Rate};
 use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
 
 /// A limiter under test.
@@ -34,8 +34,7 @@ impl Default for Ours {
 impl Contestant for Ours {
     fn allows(&self, key: &String) -> bool {
         let check = Check { limit: "api", quota: &self.quota, key, cost: 1, shadow: false };
-        let request = Request::new([check], None).unwrap();
-        self.store.decide_now(&request).unwrap().allowed
+        self.store.check_now(&check).unwrap().outcome.allowed
     }
 }
 

@@ -11,6 +11,17 @@ use crate::shard::{KeyEntry, Names, Reservation, Shard};
 use crate::stats::Counters;
 use crate::table::{Locked, Table};
 
+/// What one limit decided by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The store's time of the decision.
+    pub now_us: u64,
+    /// Whether anything was taken.
+    pub charged: bool,
+    /// The limit's numbers.
+    pub outcome: Outcome,
+}
+
 /// What one limit says, and whether it is to be written.
 #[derive(Clone, Copy, Debug)]
 struct Look {
@@ -31,10 +42,10 @@ pub(crate) fn decide(
 ) -> Result<Answer, StoreError> {
     let checks = request.checks();
     if let [check] = checks
-        && let Some(answer) =
+        && let Some(Checked { now_us, charged, outcome }) =
             decide_known(table, counters, settings, clock, check, request.ticket(), touched)
     {
-        return Ok(answer);
+        return Ok(Answer::one(now_us, charged, outcome));
     }
     let mut locked = table.lock_all(checks);
     // Under the locks, so that the readings that a key sees never step back by themselves.
@@ -87,7 +98,7 @@ pub(crate) fn decide(
 /// The short way for what is asked most: one limit, of a key that is known. `None` for anything
 /// else, with nothing changed.
 #[inline]
-fn decide_known(
+pub(crate) fn decide_known(
     table: &Table,
     counters: &Counters,
     settings: &Settings,
@@ -95,7 +106,7 @@ fn decide_known(
     check: &Check<'_>,
     ticket: Option<Ticket>,
     touched: &mut usize,
-) -> Option<Answer> {
+) -> Option<Checked> {
     if ticket.is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
         return None;
     }
@@ -121,9 +132,10 @@ fn decide_known(
         rooms.sweep_next();
     }
     *touched = rooms.budget.spent();
-    Some(Answer::one(now_us, charged, outcome))
+    Some(Checked { now_us, charged, outcome })
 }
 
+#[inline]
 fn find(shard: &Shard, hash: u64, check: &Check<'_>) -> Option<usize> {
     let algorithm = check.quota.algorithm();
     shard.keys.find(hash, |entry| entry.names.are(check.limit, algorithm, check.key))

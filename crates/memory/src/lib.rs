@@ -17,6 +17,7 @@ mod store;
 mod table;
 
 pub use clock::SystemClock;
+pub use decide::Checked;
 pub use settings::Settings;
 pub use stats::Stats;
 pub use store::MemoryStore;

@@ -37,5 +37,13 @@ fn a_known_key_is_decided_without_allocating() {
         }
     });
     assert_eq!(allocations.count_total, 0);
+    let check = Check { limit: "api", quota: &quotas[0], key: "alice", cost: 1, shadow: false };
+    let allocations = measure(|| {
+        for _ in 0..1000 {
+            clock.advance(100);
+            store.check_now(&check).unwrap();
+        }
+    });
+    assert_eq!(allocations.count_total, 0);
     assert!((1..1000).contains(&allowed), "both answers were given: {allowed} admitted");
 }

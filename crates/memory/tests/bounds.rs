@@ -152,3 +152,26 @@ fn ten_million_keys_flood_in_and_a_key_at_its_limit_stays_denied() {
     let grown = resident_bytes().saturating_sub(after_two_million);
     assert!(grown < 64 << 20, "{grown} bytes more after ten million keys than after two");
 }
+
+#[test]
+fn a_limit_by_itself_is_decided_as_in_a_request() {
+    let ((one, one_clock), (other, other_clock)) =
+        (store(100, WhenFull::Evict), store(100, WhenFull::Evict));
+    let quota = per_minute(3);
+    for step in 0..40u64 {
+        let key = if step % 3 == 0 { "a" } else { "b" };
+        let check =
+            Check { limit: "api", quota: &quota, key, cost: step % 4, shadow: step % 7 == 0 };
+        let alone = one.check_now(&check).unwrap();
+        let asked = other.decide_now(&Request::new([check], None).unwrap()).unwrap();
+        assert_eq!(alone.outcome, asked.outcomes()[0]);
+        assert_eq!(alone.charged.then_some(alone.now_us), asked.charged_at_us);
+        one_clock.advance(5_000_000);
+        other_clock.advance(5_000_000);
+    }
+    let permits = Quota::concurrency(1, 1).unwrap();
+    let check = Check { limit: "api", quota: &permits, key: "a", cost: 1, shadow: false };
+    assert!(one.check_now(&check).is_err(), "permits need a name");
+    let empty = Check { limit: "api", quota: &quota, key: "", cost: 1, shadow: false };
+    assert!(one.check_now(&empty).is_err());
+}
