@@ -75,6 +75,9 @@ impl Decimal {
 pub fn parse_duration_us(text: &str) -> Result<u64, TextError> {
     let fail = |problem: String| TextError::new(text, problem, EXPECTED_DURATION);
     let trimmed = bounded(text).map_err(fail)?;
+    if trimmed.starts_with('-') {
+        return Err(fail(format!("`{trimmed}` is negative")));
+    }
     if let Ok(seconds) = decimal(trimmed) {
         return scale(seconds, 1_000_000).map_err(fail);
     }
@@ -335,7 +338,8 @@ mod tests {
     fn durations_that_are_refused() {
         for (text, problem) in [
             ("", "it is empty"),
-            ("-1s", "`-1` is negative"),
+            ("-1s", "`-1s` is negative"),
+            ("-60", "`-60` is negative"),
             ("1.5us", "it is not a whole number of microseconds"),
             ("0.0000001", "it is not a whole number of microseconds"),
             ("5 parsecs", "`parsecs` is not a unit of time (us, ms, s, min, h, day, week)"),

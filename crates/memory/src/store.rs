@@ -83,13 +83,15 @@ impl<C: Clock> MemoryStore<C> {
         amend(&self.table, &self.counters, &self.settings, &self.clock, amendment)
     }
 
-    /// Forgets every state and reservation that `filter` names; how many states there were.
+    /// Forgets every state and reservation that `filter` names; how many live states there were.
     pub fn reset_now(&self, filter: Filter<'_>) -> u64 {
+        let now_us = self.clock.now_us();
         let mut forgotten = 0;
         for mut shard in self.table.each() {
+            let named = shard.keys.iter().filter(|entry| entry.names.match_filter(filter));
+            forgotten += named.filter(|entry| entry.expires_us > now_us).count() as u64;
             let keys = shard.keys.remove_all(|entry| entry.names.match_filter(filter));
             self.table.keys.fetch_sub(keys, Ordering::Relaxed);
-            forgotten += keys as u64;
             let gone = shard.reservations.remove_all(|entry| entry.names.match_filter(filter));
             self.table.reservations.fetch_sub(gone, Ordering::Relaxed);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -15,6 +16,9 @@ use crate::decode;
 use crate::error::store_error;
 use crate::names::{self, parse, permit_text, record_key, state_key};
 use crate::script::{AMEND, Call, DECIDE, Script};
+
+/// How long connecting may take.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Keys that one step of a scan asks for.
 const SCAN_COUNT: usize = 500;
@@ -57,7 +61,9 @@ impl RedisStore {
     pub async fn connect(url: &str, settings: Settings) -> Result<Self, StoreError> {
         let connected = async {
             let client = redis::Client::open(url)?;
-            let config = ConnectionManagerConfig::new();
+            let config = ConnectionManagerConfig::new()
+                .set_number_of_retries(1)
+                .set_connection_timeout(Some(CONNECT_PATIENCE));
             ConnectionManager::new_with_config(client, config).await
         };
         let connection = Connection(connected.await.map_err(|error| store_error(&error))?);

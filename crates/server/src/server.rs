@@ -1,13 +1,22 @@
-//! Owns [`Server`]: binds, serves, and drains when it is told to stop.
+//! Owns [`Server`]: binds, serves a bounded number of connections, and drains when it is told to
+//! stop.
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::Policy;
+use tower_service::Service;
 
 use crate::http;
 use crate::wire::{AppEngine, engine};
@@ -15,12 +24,21 @@ use crate::wire::{AppEngine, engine};
 /// How long requests under way may take to finish once the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How long a connection may take to send the head of a request, the wait for it included.
+const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most connections at once; further ones wait until one ends.
+const MAX_CONNECTIONS: usize = 10_000;
+
+/// How long accepting pauses when the system has no more to give, such as file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Why the server did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source} (choose another with --listen)")]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -60,27 +78,66 @@ impl Server {
     }
 
     /// Serves until `stop` is ready, then lets requests under way finish for a while.
-    pub async fn run(
-        self,
-        stop: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), ServeError> {
-        let (stopping, mut stopped) = tokio::sync::watch::channel(false);
-        let service = http::router(self.engine).into_make_service_with_connect_info::<SocketAddr>();
-        let serving = axum::serve(self.listener, service).with_graceful_shutdown(async move {
-            stop.await;
-            // Nobody listens any more only when serving has ended already.
-            let _ = stopping.send(true);
-        });
-        let overdue = async move {
-            if stopped.wait_for(|stopped| *stopped).await.is_ok() {
-                tokio::time::sleep(DRAIN).await;
-            } else {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            served = serving => Ok(served?),
-            () = overdue => Ok(()),
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let router = http::router(self.engine);
+        let connections = GracefulShutdown::new();
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let next = async {
+                // The semaphore is never closed.
+                let place = Arc::clone(&places).acquire_owned().await.ok();
+                (place, self.listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                next = next => next,
+                () = &mut stop => break,
+            };
+            let Ok((stream, peer)) = accepted else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let connection = connections.watch(serve(stream, peer, router.clone()));
+            tokio::spawn(async move {
+                // A connection that breaks off is its client's affair.
+                let _ = connection.await;
+                drop(place);
+            });
         }
+        drop(self.listener);
+        // What is not done by then is cut off.
+        let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+    }
+}
+
+type Connection = hyper::server::conn::http1::Connection<TokioIo<TcpStream>, Handler>;
+
+/// Answers the requests of one connection.
+fn serve(stream: TcpStream, peer: SocketAddr, router: Router) -> Connection {
+    // Small answers are not to wait for more of them.
+    let _ = stream.set_nodelay(true);
+    let handler = Handler { peer, router };
+    hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .serve_connection(TokioIo::new(stream), handler)
+}
+
+/// The router, for one connection: it tells each request who is at its other end.
+#[derive(Clone, Debug)]
+struct Handler {
+    peer: SocketAddr,
+    router: Router,
+}
+
+impl hyper::service::Service<hyper::Request<Incoming>> for Handler {
+    type Response = axum::response::Response;
+    type Error = std::convert::Infallible;
+    type Future = <Router as Service<axum::extract::Request>>::Future;
+
+    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(self.peer));
+        self.router.clone().call(request)
     }
 }

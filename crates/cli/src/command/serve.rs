@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use tokio::signal::unix::{SignalKind, signal};
-use tollkeeper_policy::Policy;
+use tollkeeper_policy::{Limit, Policy};
 use tollkeeper_server::Server;
 
 use super::block_on;
@@ -13,6 +13,9 @@ use crate::args::ServeArgs;
 use crate::client::send;
 use crate::config::load_if_there;
 use crate::output::{Failure, announce, complain, table};
+
+/// Limits that are told at the start.
+const MOST_TOLD: usize = 5;
 
 /// What is served where there is no file.
 const DEMO_POLICY: &str = "\
@@ -41,13 +44,12 @@ fn demo_policy() -> Result<Policy, Failure> {
 }
 
 async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, Failure> {
-    let limits: Vec<String> = policy
-        .rules()
-        .iter()
-        .flat_map(|rule| rule.limits())
-        .take(5)
-        .map(|limit| format!("{} ({})", limit.name(), limit.quota()))
-        .collect();
+    let all = || policy.rules().iter().flat_map(|rule| rule.limits());
+    let told = |limit: &Limit| format!("{} ({})", limit.name(), limit.quota());
+    let mut limits: Vec<String> = all().take(MOST_TOLD).map(told).collect();
+    if all().count() > MOST_TOLD {
+        limits.push(format!("and {} more (tollkeeper validate)", all().count() - MOST_TOLD));
+    }
     let server = Server::bind(policy).await.map_err(Failure::told)?;
     let address = server.address();
     announce(&format!(
@@ -73,7 +75,7 @@ async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, F
     if demo && let Err(Failure::Told(problem)) = show(address).await {
         complain(&problem);
     }
-    serving.await.map_err(Failure::told)?.map_err(Failure::told)?;
+    serving.await.map_err(Failure::told)?;
     Ok(ExitCode::SUCCESS)
 }
 

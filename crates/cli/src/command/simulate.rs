@@ -160,6 +160,7 @@ struct Counts {
     allowed: u64,
     denied: u64,
     never: u64,
+    shadow_denied: u64,
     units: u64,
     units_allowed: u64,
     longest_retry_us: u64,
@@ -184,6 +185,9 @@ impl Summary {
             counts.denied += 1;
             counts.never += u64::from(decision.retry_after_us.is_none());
         }
+        let would_deny =
+            verdict.limits().filter(|limit| limit.outcome.shadow && !limit.outcome.allowed);
+        counts.shadow_denied += u64::from(would_deny.count() > 0);
         let retry_us = decision.retry_after_us.unwrap_or(0);
         counts.longest_retry_us = counts.longest_retry_us.max(retry_us);
         counts.longest_delay_us = counts.longest_delay_us.max(decision.delay_us);
@@ -204,6 +208,7 @@ impl Summary {
                 counts.denied.to_string(),
                 format!("{share:.1} %"),
                 counts.never.to_string(),
+                counts.shadow_denied.to_string(),
                 format!("{}/{}", counts.units_allowed, counts.units),
                 human(counts.longest_retry_us),
                 human(counts.longest_delay_us),
@@ -216,6 +221,7 @@ impl Summary {
             "denied",
             "share",
             "never",
+            "shadow would deny",
             "units",
             "longest retry",
             "longest delay",
@@ -235,6 +241,7 @@ impl Summary {
                     "allowed": counts.allowed,
                     "denied": counts.denied,
                     "never": counts.never,
+                    "shadow_denied": counts.shadow_denied,
                     "units": counts.units,
                     "units_allowed": counts.units_allowed,
                     "longest_retry_us": counts.longest_retry_us,

@@ -1,6 +1,6 @@
 //! `serve`: the protected route by every algorithm, the demo, and how it stops.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::thread;
@@ -149,6 +149,29 @@ fn sigterm_lets_requests_under_way_finish_and_ends_with_0() {
     assert_eq!(read_reply(&mut BufReader::new(stream)).status, 200);
     assert_eq!(service.wait().code(), Some(0));
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn a_connection_that_never_finishes_its_request_is_closed() {
+    let service = Service::start("slow", "rules: { api: { limit: 5/s } }");
+    let mut slow: Vec<TcpStream> = ["", "GET /h", "GET /healthz HTTP/1.1\r\nhost: x\r\n"]
+        .iter()
+        .map(|begun| {
+            let mut stream = TcpStream::connect(service.address).unwrap();
+            stream.write_all(begun.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    // One that had its answer and then says nothing more.
+    let mut idle = TcpStream::connect(service.address).unwrap();
+    idle.write_all(&request("GET", "/healthz", &[], b"")).unwrap();
+    assert_eq!(read_reply(&mut BufReader::new(idle.try_clone().unwrap())).status, 200);
+    slow.push(idle);
+    for mut stream in slow {
+        // Reads until the service closes.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    assert_eq!(service.get("/healthz").status, 200);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Concurrency: at most L permits held at the same time. A permit ends when it is released, or at
 //! its expiry unless it is renewed.
 
+use std::collections::VecDeque;
+
 use super::Admission;
 use crate::quota::InFlight;
 
@@ -28,7 +30,11 @@ impl Lease {
 /// What a concurrency limit remembers: leases, the first to end first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
-    leases: Vec<Lease>,
+    leases: VecDeque<Lease>,
+    /// Of all of them, so that nobody has to count.
+    units: u64,
+    /// Whether they may differ in their lease time, after the limit's was changed.
+    mixed: bool,
 }
 
 impl Leases {
@@ -36,7 +42,9 @@ impl Leases {
     #[must_use]
     pub fn new(mut leases: Vec<Lease>) -> Self {
         leases.sort_by_key(|lease| lease.expires_us);
-        Self { leases }
+        let units = leases.iter().map(|lease| lease.units).sum();
+        let mixed = leases.windows(2).any(|pair| pair[0].lease_us != pair[1].lease_us);
+        Self { leases: leases.into(), units, mixed }
     }
 
     /// The leases, the first to end first, those that have ended included.
@@ -45,11 +53,22 @@ impl Leases {
     }
 
     fn live(&self, now_us: u64) -> impl Iterator<Item = &Lease> {
-        self.leases.iter().filter(move |lease| lease.expires_us > now_us)
+        self.leases.iter().skip_while(move |lease| lease.expires_us <= now_us)
     }
 
     fn held(&self, now_us: u64) -> u64 {
-        self.live(now_us).map(|lease| lease.units).sum()
+        let ended = self.leases.iter().take_while(|lease| lease.expires_us <= now_us);
+        self.units - ended.map(|lease| lease.units).sum::<u64>()
+    }
+
+    /// Whether a clock that stepped back has left a lease that ends too far away. Where all have one
+    /// lease time, the last to end tells for all.
+    fn is_ahead(&self, now_us: u64) -> bool {
+        let ahead = |lease: &Lease| lease.expires_us > lease.ends_us(now_us);
+        match self.mixed {
+            true => self.leases.iter().any(ahead),
+            false => self.leases.back().is_some_and(ahead),
+        }
     }
 
     /// Whether `cost` more units may be held.
@@ -68,7 +87,7 @@ impl Leases {
     /// When the `nth` unit to end does.
     fn nth_end_us(&self, nth: u64, now_us: u64) -> u64 {
         // Only a clock that stepped back can have put the ends out of order.
-        if self.leases.iter().any(|lease| lease.expires_us > lease.ends_us(now_us)) {
+        if self.is_ahead(now_us) {
             let mut anchored = self.clone();
             anchored.anchor(now_us);
             return anchored.nth_end_us(nth, now_us);
@@ -85,7 +104,9 @@ impl Leases {
 
     /// Holds `cost` units under `permit`.
     pub fn charge(&mut self, in_flight: &InFlight, cost: u64, permit: u128, now_us: u64) {
-        self.leases.retain(|lease| lease.expires_us > now_us);
+        while let Some(ended) = self.leases.pop_front_if(|lease| lease.expires_us <= now_us) {
+            self.units -= ended.units;
+        }
         self.anchor(now_us);
         let lease_us = in_flight.lease_us();
         self.insert(Lease { permit, units: cost, expires_us: now_us + lease_us, lease_us });
@@ -94,16 +115,14 @@ impl Leases {
     /// After a clock that stepped back: no lease ends later than one granted now would.
     /// Whether one did.
     pub fn anchor(&mut self, now_us: u64) -> bool {
-        let mut moved = false;
-        for lease in &mut self.leases {
-            let ends_us = lease.ends_us(now_us);
-            moved |= ends_us != lease.expires_us;
-            lease.expires_us = ends_us;
+        let ahead = self.is_ahead(now_us);
+        if ahead {
+            for lease in &mut self.leases {
+                lease.expires_us = lease.ends_us(now_us);
+            }
+            self.leases.make_contiguous().sort_by_key(|lease| lease.expires_us);
         }
-        if moved {
-            self.leases.sort_by_key(|lease| lease.expires_us);
-        }
-        moved
+        ahead
     }
 
     /// Gives a permit back. Whether it was held.
@@ -111,6 +130,7 @@ impl Leases {
         let held = self.live(now_us).any(|lease| lease.permit == permit);
         if held {
             self.leases.retain(|lease| lease.permit != permit && lease.expires_us > now_us);
+            self.units = self.leases.iter().map(|lease| lease.units).sum();
             self.anchor(now_us);
         }
         held
@@ -136,11 +156,17 @@ impl Leases {
     /// Until the last lease ends.
     #[must_use]
     pub fn reset_after_us(&self, now_us: u64) -> u64 {
-        let last = self.leases.iter().map(|lease| lease.ends_us(now_us)).max();
+        let last = match self.is_ahead(now_us) {
+            true => self.leases.iter().map(|lease| lease.ends_us(now_us)).max(),
+            false => self.leases.back().map(|lease| lease.expires_us),
+        };
         last.map_or(0, |ends_us| ends_us.saturating_sub(now_us))
     }
 
     fn insert(&mut self, lease: Lease) {
+        let same = self.leases.back().is_none_or(|last| last.lease_us == lease.lease_us);
+        self.mixed = !self.leases.is_empty() && (self.mixed || !same);
+        self.units += lease.units;
         let place = self.leases.partition_point(|other| other.expires_us <= lease.expires_us);
         self.leases.insert(place, lease);
     }

@@ -28,8 +28,10 @@ fn refusal(peer: Option<SocketAddr>, uri: &Uri, headers: &HeaderMap) -> Option<&
         return Some("the call was forwarded by a proxy");
     }
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
-    let host = uri.authority().map(axum::http::uri::Authority::as_str).or(text(header::HOST));
-    if !host.is_some_and(is_loopback_host) {
+    let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or(""));
+    let named = hosts.next().is_some_and(is_loopback_host) && hosts.next().is_none();
+    let authority = uri.authority().map(axum::http::uri::Authority::as_str);
+    if !named || !authority.is_none_or(is_loopback_host) {
         return Some("`Host` is not this machine");
     }
     // A page that a browser loaded from elsewhere says so.
@@ -41,14 +43,17 @@ fn refusal(peer: Option<SocketAddr>, uri: &Uri, headers: &HeaderMap) -> Option<&
     None
 }
 
-/// Whether a host, with or without a port, is a name of this machine.
+/// Whether a host, with or without a port, is a name of this machine. Nothing else may stand in it.
 fn is_loopback_host(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(""),
-        None => host.split(':').next().unwrap_or(""),
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, port)) => (name, port),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    let port = port.strip_prefix(':').unwrap_or(port);
+    let plain = port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
     let address = name.parse::<std::net::IpAddr>();
-    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    let local = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback());
+    plain && local
 }
 
 #[cfg(test)]
@@ -82,9 +87,20 @@ mod tests {
         let local = ("host", "localhost");
         assert!(call("10.0.0.1:5", &[local]).is_some());
         assert!(call("127.0.0.1:5", &[]).is_some());
+        let elsewhere = Uri::from_static("http://evil.example/debug/state");
+        let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("localhost"))]);
+        assert!(refusal("127.0.0.1:5".parse().ok(), &elsewhere, &headers).is_some());
+        let mut twice = headers.clone();
+        twice.append(header::HOST, HeaderValue::from_static("evil.example"));
+        let uri = Uri::from_static("/debug/state");
+        assert!(refusal("127.0.0.1:5".parse().ok(), &uri, &twice).is_some());
         for foreign in [
             ("host", "evil.example"),
             ("host", "localhost.evil.example"),
+            ("host", "127.0.0.1:80@evil.example"),
+            ("host", "127.0.0.1:evil.example"),
+            ("host", "[::1]evil.example"),
+            ("origin", "http://127.0.0.1:1@evil.example"),
             ("origin", "https://evil.example"),
             ("origin", "null"),
             ("forwarded", "for=1.2.3.4"),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::body::HttpBody;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
@@ -28,11 +29,17 @@ pub(crate) async fn object(body: Body, most: usize) -> Result<Fields, Problem> {
     if bytes.is_empty() {
         return Err(Problem::bad_request("the body is empty; expected a JSON object"));
     }
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let told = if error.is_data() { "cannot be used" } else { "is not valid JSON" };
+        Problem::bad_request(format!("the body {told}: {error}"))
+    })
 }
 
 async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Problem> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > MAX_DISCARDED {
+        return Err(Problem::too_large(most));
+    }
     let mut bytes = Vec::new();
     let mut arrived = 0;
     while let Some(frame) = body.frame().await {

@@ -113,8 +113,8 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
     };
     fields.finish(&["checks"])?;
     if checks.is_empty() || checks.len() > MAX_BATCH {
-        let expected = format!("1 to {MAX_BATCH} of them");
-        return Err(Problem::field("checks", &format!("{} long", checks.len()), &expected));
+        let detail = format!("`checks` has {} entries; expected 1 to {MAX_BATCH}", checks.len());
+        return Err(Problem::bad_request(detail));
     }
     let asked: Vec<Result<Asked, Problem>> =
         checks.into_iter().enumerate().map(|(at, check)| asked_in_batch(at, check)).collect();

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollkeeper_core::{Entry, Field, Quota, describe, describe_raw, state_name};
 
 use super::Engine;
-use super::problem::Problem;
+use super::problem::{Problem, echo};
 
 const DEFAULT_STATES: usize = 100;
 const MAX_STATES: usize = 10_000;
@@ -34,7 +34,11 @@ impl Query {
                     let number = number.ok_or_else(|| Problem::field("limit", &value, &expected));
                     parsed.limit = Some(number?);
                 }
-                _ => return Err(Problem::field("query", &name, &known.join(", "))),
+                _ => {
+                    let known = known.join("`, `");
+                    let detail = format!("unknown parameter {}; expected `{known}`", echo(&name));
+                    return Err(Problem::bad_request(detail));
+                }
             }
         }
         Ok(parsed)

@@ -27,7 +27,7 @@ impl Fields {
 
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         let at = self.left.iter().position(|(field, _)| field == name)?;
-        Some(self.left.swap_remove(at).1).filter(|value| !value.is_null())
+        Some(self.left.swap_remove(at).1)
     }
 
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {

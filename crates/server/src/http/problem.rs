@@ -116,5 +116,7 @@ impl IntoResponse for Problem {
 pub(crate) fn echo(text: &str) -> String {
     let cut: String = text.chars().take(MAX_ECHO).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };
-    format!("`{}{more}`", cut.escape_debug())
+    let shown: String =
+        cut.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    format!("`{shown}{more}`")
 }
