@@ -158,33 +158,27 @@ impl Counts {
         weighted + self.current
     }
 
-    /// The earliest moment at which `cost` fits: in this window, in the next, where what is
-    /// current weighs as previous, or in the one after, where nothing weighs.
+    /// The earliest moment at which `cost` fits. If what is current leaves room for it, that is in
+    /// this window or at its end, since nothing else weighs then; if not, in the next window, where
+    /// what is current weighs as previous, or at its end.
     fn retry_after_us(&self, window: &Window, cost: u64) -> u64 {
         let size_us = window.size_us();
         let until_end_us = size_us - self.elapsed_us;
         let free = window.max_requests() - cost;
-        let in_this = free
-            .checked_sub(self.current)
-            .and_then(|free| first_below(self.previous, free + 1, size_us));
-        if let Some(elapsed_us) = in_this {
-            return elapsed_us - self.elapsed_us;
-        }
-        match first_below(self.current, free + 1, size_us) {
-            Some(elapsed_us) => until_end_us + elapsed_us,
-            None => until_end_us + size_us,
+        match free.checked_sub(self.current) {
+            Some(free) => first_below(self.previous, free + 1, size_us) - self.elapsed_us,
+            None => until_end_us + first_below(self.current, free + 1, size_us),
         }
     }
 }
 
-/// The first moment of a window at which a previous count of `count` weighs less than `bound`:
-/// the least e < W with count · (W − e) < bound · W.
-fn first_below(count: u64, bound: u64, size_us: u64) -> Option<u64> {
+/// How far into a window a previous count of `count` weighs less than `bound`: the least e ≤ W with
+/// count · (W − e) < bound · W. It is W where that is not before the window's end.
+fn first_below(count: u64, bound: u64, size_us: u64) -> u64 {
     if count < bound {
-        return Some(0);
+        return 0;
     }
-    // W − e ≤ ceil(bound · W / count) − 1, and at least 1 to be in the window.
+    // W − e ≤ ceil(bound · W / count) − 1.
     let left = (u128::from(bound) * u128::from(size_us)).div_ceil(u128::from(count)) - 1;
-    let left_us = u64::try_from(left).unwrap_or(u64::MAX);
-    (left_us > 0).then(|| size_us - left_us)
+    size_us - u64::try_from(left).unwrap_or(size_us)
 }

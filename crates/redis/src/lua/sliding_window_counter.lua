@@ -41,29 +41,24 @@ function A.used(q, s)
   return weighted + s.current
 end
 
--- The first moment of a window at which a previous count weighs less than `bound`, or nil.
+-- How far into a window a previous count weighs less than `bound`; W where that is not before the
+-- window's end.
 function A.first_below(q, count, bound)
   if count < bound then
     return 0
   end
-  local left = mul_div_ceil(bound, q.w, count) - 1
-  if left > 0 then
-    return q.w - left
-  end
-  return nil
+  return q.w - (mul_div_ceil(bound, q.w, count) - 1)
 end
 
+-- If what is current leaves room, in this window or at its end, since nothing else weighs then; if
+-- not, in the next one, where what is current weighs as previous, or at its end.
 function A.retry_after(q, s, cost)
   local elapsed = now % q.w
   local free = q.l - cost
   if free >= s.current then
-    local this = A.first_below(q, s.previous, free - s.current + 1)
-    if this then
-      return this - elapsed
-    end
+    return A.first_below(q, s.previous, free - s.current + 1) - elapsed
   end
-  local following = A.first_below(q, s.current, free + 1)
-  return (q.w - elapsed) + (following or q.w)
+  return (q.w - elapsed) + A.first_below(q, s.current, free + 1)
 end
 
 function A.admit(q, s, cost)
