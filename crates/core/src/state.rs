@@ -24,9 +24,9 @@ pub enum State {
     /// `sliding_window_counter`.
     Pair(WindowPair),
     /// `sliding_window_log`.
-    Log(Log),
+    Log(Box<Log>),
     /// `concurrency`.
-    Leases(Leases),
+    Leases(Box<Leases>),
 }
 
 impl State {
@@ -41,8 +41,8 @@ impl State {
             Quota::LeakingBucket(leak) => Self::Debt(Debt::fresh(leak.bucket(), now_us)),
             Quota::FixedWindow(window) => Self::Count(WindowCount::fresh(window, now_us)),
             Quota::SlidingWindowCounter(window) => Self::Pair(WindowPair::fresh(window, now_us)),
-            Quota::SlidingWindowLog(_) => Self::Log(Log::default()),
-            Quota::Concurrency(_) => Self::Leases(Leases::default()),
+            Quota::SlidingWindowLog(_) => Self::Log(Box::default()),
+            Quota::Concurrency(_) => Self::Leases(Box::default()),
         }
     }
 

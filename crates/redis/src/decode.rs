@@ -48,7 +48,7 @@ pub(crate) fn list(elements: &[i64]) -> Option<State> {
             Err(_) => entries.back_mut()?.units = element.unsigned_abs(),
         }
     }
-    Some(State::Log(Log::new(entries)))
+    Some(State::Log(Box::new(Log::new(entries))))
 }
 
 /// The state of a sorted set: permit:units:lease, each with its expiry.
@@ -62,7 +62,8 @@ pub(crate) fn sorted_set(members: &[(String, f64)]) -> Option<State> {
             expires_us: whole(*expires)?,
         })
     };
-    Some(State::Leases(Leases::new(members.iter().map(lease).collect::<Option<_>>()?)))
+    let leases: Option<Vec<Lease>> = members.iter().map(lease).collect();
+    Some(State::Leases(Box::new(Leases::new(leases?))))
 }
 
 /// A score is a double, and a whole number below 2^53.

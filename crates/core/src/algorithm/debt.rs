@@ -71,7 +71,9 @@ impl Debt {
     #[must_use]
     #[inline]
     pub fn reset_after_us(&self, bucket: &Bucket, now_us: u64) -> u64 {
-        self.at(bucket, now_us).div_ceil(bucket.drain())
+        let debt = self.at(bucket, now_us);
+        // In lowest terms most rates drain one, and a division is dear.
+        if bucket.drain() == 1 { debt } else { debt.div_ceil(bucket.drain()) }
     }
 
     /// Gives back what is left of a charge of `units` at `charged_at_us`; all of it where the time
