@@ -8,11 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now_us(&self) -> u64;
+
+    /// Whether time itself can step back here. Where it cannot, a reading before another one only
+    /// means that two threads read at once, and the later of the two holds.
+    fn may_step_back(&self) -> bool {
+        true
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now_us(&self) -> u64 {
         (**self).now_us()
+    }
+
+    fn may_step_back(&self) -> bool {
+        (**self).may_step_back()
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Key, SECOND_US, START_US, amounts, config, histories, one_of_each, quotas, starts};
 use proptest::prelude::*;
-use tollkeeper_core::algorithm::concurrency::Lease;
+use tollkeeper_core::algorithm::concurrency::{Lease, Leases};
 use tollkeeper_core::{Admission, Algorithm, Quota, State};
 
 /// Nothing is settled of permits.
@@ -147,6 +147,22 @@ fn a_step_back_puts_the_ends_in_another_order() {
     assert_eq!((permits_of(&key), ends(&key)), (vec![3, 1], vec![900, 990]));
 }
 
+/// The last to end may be none too far away while a shorter one before it is.
+#[test]
+fn a_step_back_reaches_a_short_lease_before_a_long_one() {
+    let (long, short) = (Quota::concurrency(2, 100).unwrap(), Quota::concurrency(2, 10).unwrap());
+    let mut key = Key::new(long, 1_000);
+    assert!(key.ask(1).is_yes());
+    (key.quota, key.now_us) = (short, 1_080);
+    assert!(key.ask(1).is_yes());
+    key.now_us = 1_050;
+    for _ in 0..2 {
+        assert_eq!([1, 2].map(|cost| key.look(cost)), [10, 50].map(Admission::after));
+        assert_eq!(key.reset_after_us(), 50);
+        key.ask(2);
+    }
+}
+
 /// Leases keep their ends when the limit changes: a new lease time is for the next one.
 #[test]
 fn a_changed_lease_time_is_for_the_next_permit() {
@@ -166,4 +182,37 @@ fn a_changed_lease_time_is_for_the_next_permit() {
     assert_eq!(key.look(1), Admission::after(1));
     key.now_us = 1_064;
     assert_eq!((key.remaining(), key.reset_after_us()), (2, 8));
+}
+
+/// Lease times that change, a clock that steps back, permits given back: what was kept says the
+/// same as what is read back from it.
+#[test]
+fn what_is_kept_agrees_with_its_own_leases() {
+    let tick = (any::<bool>(), 0..150u64, any::<bool>(), 1..=3u64, proptest::option::of(0..4u128));
+    let ticks = proptest::collection::vec(tick, 1..30);
+    let lease_times = (1..=100u64, 1..=100u64);
+    proptest!(config(2_000), |(ticks in ticks, (one, other) in lease_times)| {
+        let [one, other] = [one, other].map(|us| Quota::concurrency(10, us).unwrap());
+        let mut key = Key::new(one, 10_000);
+        for (back, by_us, changed, cost, release) in ticks {
+            key.now_us = if back { key.now_us - by_us } else { key.now_us + by_us };
+            key.quota = if changed { other } else { one };
+            let State::Leases(held) = &mut key.state else { unreachable!() };
+            if let Some(nth) = release {
+                held.release(key.permits.saturating_sub(nth), key.now_us);
+            }
+            let state = State::Leases(Leases::new(held.leases().copied().collect()));
+            let mut restored = Key { state, ..key.clone() };
+            for cost in [1, 5, 10] {
+                prop_assert_eq!(key.look(cost), restored.look(cost));
+            }
+            prop_assert_eq!(key.remaining(), restored.remaining());
+            prop_assert_eq!(key.reset_after_us(), restored.reset_after_us());
+            prop_assert_eq!(key.ask(cost), restored.ask(cost));
+            let (State::Leases(kept), State::Leases(read)) = (&key.state, &restored.state) else {
+                unreachable!()
+            };
+            prop_assert!(kept.leases().eq(read.leases()));
+        }
+    });
 }

@@ -8,7 +8,7 @@ mod common;
 use common::{Key, Step, amounts, asks, config, histories, quotas, starts};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tollkeeper_core::{Admission, Algorithm, Outcome, Quota, Rate};
+use tollkeeper_core::{Admission, Algorithm, Answer, Outcome, Quota, Rate};
 
 /// Both sides of what `key` says to `cost`, and one moment in between.
 fn keeps_its_word(key: &Key, cost: u64, between: u64) -> Result<(), TestCaseError> {
@@ -102,6 +102,25 @@ fn nobody_who_waits_as_told_is_starved() {
                     prop_assert!(key.ask(cost).is_yes());
                 }
             }
+        });
+    }
+}
+
+/// The answer to a single limit is the answer to a list of one, whatever it said.
+#[test]
+fn one_limit_is_a_list_of_one() {
+    for algorithm in Algorithm::ALL {
+        let inputs = (quotas(algorithm), histories(), amounts(120), any::<bool>(), any::<bool>());
+        proptest!(config(300), |((quota, steps, cost, shadow, charged) in inputs)| {
+            let key = Key::lived(quota, common::START_US, &steps);
+            let said = key.look(cost.of(key.limit()));
+            let outcome = Outcome::new(&quota, &key.state, said, shadow, key.now_us);
+            let answer = Answer::one(key.now_us, charged, outcome);
+            prop_assert_eq!(answer.allowed, shadow || said.is_yes());
+            prop_assert_eq!(answer.charged_at_us, charged.then_some(key.now_us));
+            prop_assert_eq!(&answer, &Answer::new(key.now_us, charged, [outcome]));
+            let retry_us = answer.fold().unwrap().retry_after_us;
+            prop_assert_eq!(retry_us == Some(0), answer.allowed);
         });
     }
 }

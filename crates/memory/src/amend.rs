@@ -6,7 +6,7 @@ use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
 use crate::shard::{KeyEntry, Names, Shard};
 use crate::stats::Counters;
-use crate::table::Table;
+use crate::table::{Table, now_us};
 
 /// Applies one amendment in one atomic step.
 pub(crate) fn amend(
@@ -18,7 +18,7 @@ pub(crate) fn amend(
 ) -> Amended {
     let hash = table.hash(amendment.limit, amendment.key);
     let mut shard = table.lock_of(hash);
-    let now_us = clock.now_us();
+    let now_us = now_us(clock, &mut shard);
     let rooms = RoomMaker::new(table, counters, settings, now_us);
     let mut target = Target { rooms, shard: &mut shard, hash, amendment, now_us };
     match amendment.change {

@@ -9,7 +9,7 @@ use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
 use crate::shard::{KeyEntry, Names, Reservation, Shard};
 use crate::stats::Counters;
-use crate::table::{Locked, Table};
+use crate::table::{Locked, Table, now_us};
 
 /// What one limit decided by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn decide(
     }
     let mut locked = table.lock_all(checks);
     // Under the locks, so that the readings that a key sees never step back by themselves.
-    let now_us = clock.now_us();
+    let now_us = locked.now_us(clock);
     let mut rooms = RoomMaker::new(table, counters, settings, now_us);
 
     let mut sweep_due = false;
@@ -113,7 +113,7 @@ pub(crate) fn decide_known(
     let hash = table.hash(check.limit, check.key);
     let mut shard = table.lock_of(hash);
     let at = find(&shard, hash, check)?;
-    let now_us = clock.now_us();
+    let now_us = now_us(clock, &mut shard);
     let entry = shard.keys.get_mut(at)?;
     if entry.expires_us <= now_us {
         return None;

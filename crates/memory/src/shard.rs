@@ -12,12 +12,21 @@ pub(crate) struct Shard {
     pub(crate) reservations: Slots<Reservation>,
     /// Calls so far, to tell every few of them apart.
     pub(crate) calls: u32,
+    /// The latest time that it has seen, by a clock that cannot step back.
+    latest_us: u64,
 }
 
 impl Shard {
     pub(crate) fn new(seed: u64) -> Self {
         let reservations = Slots::new(seed.rotate_left(32));
-        Self { keys: Slots::new(seed), reservations, calls: 0 }
+        Self { keys: Slots::new(seed), reservations, calls: 0, latest_us: 0 }
+    }
+
+    /// The later of a reading, by a clock that cannot step back, and the latest before it.
+    #[inline]
+    pub(crate) fn not_before(&mut self, reading_us: u64) -> u64 {
+        self.latest_us = self.latest_us.max(reading_us);
+        self.latest_us
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
-use tollkeeper_core::Check;
+use tollkeeper_core::{Check, Clock};
 
 use crate::shard::Shard;
 
@@ -106,7 +106,26 @@ pub(crate) struct Locked<'a> {
     guards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
 }
 
+/// The time, read under a shard's lock.
+#[inline]
+pub(crate) fn now_us(clock: &impl Clock, shard: &mut Shard) -> u64 {
+    let reading_us = clock.now_us();
+    if clock.may_step_back() { reading_us } else { shard.not_before(reading_us) }
+}
+
 impl Locked<'_> {
+    /// The time, read under all of its locks.
+    pub(crate) fn now_us(&mut self, clock: &impl Clock) -> u64 {
+        let reading_us = clock.now_us();
+        if clock.may_step_back() {
+            return reading_us;
+        }
+        let latest = self.guards.iter_mut().map(|(_, shard)| shard.not_before(reading_us)).max();
+        let latest_us = latest.unwrap_or(reading_us);
+        self.guards.iter_mut().for_each(|(_, shard)| _ = shard.not_before(latest_us));
+        latest_us
+    }
+
     /// The shard of the check with this `hash`.
     pub(crate) fn shard(&mut self, hash: u64) -> &mut Shard {
         let number = self.table.number_of(hash);

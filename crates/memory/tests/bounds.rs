@@ -175,3 +175,40 @@ fn a_limit_by_itself_is_decided_as_in_a_request() {
     let empty = Check { limit: "api", quota: &quota, key: "", cost: 1, shadow: false };
     assert!(one.check_now(&empty).is_err());
 }
+
+/// A clock of a machine whose processors differ by a little.
+#[derive(Debug)]
+struct Uneven(std::sync::Mutex<Vec<u64>>);
+
+impl tollkeeper_core::Clock for Uneven {
+    fn now_us(&self) -> u64 {
+        self.0.lock().unwrap().pop().unwrap()
+    }
+
+    fn may_step_back(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_reading_before_another_threads_does_not_drain_twice() {
+    // A token a microsecond, all ten taken. Of the readings each comes after the one before, but the
+    // second and fourth are a little old.
+    let readings = vec![1_002, 1_000, 1_002, 999, 1_000];
+    let store = MemoryStore::new(Settings::default(), Uneven(readings.into()));
+    let quota = Quota::token_bucket(10, Rate::new(1, 1).unwrap()).unwrap();
+    let check = Check { limit: "api", quota: &quota, key: "hot", cost: 10, shadow: false };
+    let seen = |cost| {
+        let checked = store.check_now(&Check { cost, ..check }).unwrap();
+        (checked.now_us, checked.outcome.remaining)
+    };
+    // The first goes the long way, since the key is new.
+    assert_eq!(seen(10), (1_000, 0));
+    assert_eq!(seen(1), (1_000, 0));
+    assert_eq!(seen(2), (1_002, 0));
+    let both = [check, Check { limit: "other", ..check }].map(|check| Check { cost: 1, ..check });
+    let answer = store.decide_now(&Request::new(both, None).unwrap()).unwrap();
+    // Two limits may lie in two shards, and the request in the later of their times.
+    assert_eq!((answer.now_us, answer.outcomes()[0].remaining), (1_002, 0));
+    assert_eq!(seen(0), (1_002, 0));
+}
