@@ -209,7 +209,7 @@ fn a_log_drops_the_newest_first() {
     assert_eq!(entries(&key), [(1_010, 1), (1_020, 1)]);
     // Two at the same moment: both are of that time.
     let twice = [1_010, 1_010].map(|time_us| LogEntry { time_us, units: 2 });
-    key.state = State::Log(Log::new(twice.into()));
+    key.state = State::Log(Box::new(Log::new(twice.into())));
     assert_eq!(key.remaining(), 6);
     key.state.refund(&quota, 3, Some(1_010), key.now_us);
     assert_eq!(entries(&key), [(1_010, 1)]);

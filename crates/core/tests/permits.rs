@@ -201,7 +201,7 @@ fn what_is_kept_agrees_with_its_own_leases() {
             if let Some(nth) = release {
                 held.release(key.permits.saturating_sub(nth), key.now_us);
             }
-            let state = State::Leases(Leases::new(held.leases().copied().collect()));
+            let state = State::Leases(Box::new(Leases::new(held.leases().copied().collect())));
             let mut restored = Key { state, ..key.clone() };
             for cost in [1, 5, 10] {
                 prop_assert_eq!(key.look(cost), restored.look(cost));

@@ -25,11 +25,11 @@ fn a_restored_state_is_the_one_that_was_kept() {
     let State::Leases(held) = &key.state else { unreachable!() };
     let mut newest_first: Vec<Lease> = held.leases().copied().collect();
     newest_first.reverse();
-    assert_eq!(&Leases::new(newest_first), held);
+    assert_eq!(&Leases::new(newest_first), held.as_ref());
 
     let log = Quota::sliding_window_log(9, 100).unwrap();
     let entries = [(10, 1), (20, 2), (30, 3)].map(|(time_us, units)| LogEntry { time_us, units });
-    let key = Key { state: State::Log(Log::new(entries.into())), ..Key::new(log, 109) };
+    let key = Key { state: State::Log(Box::new(Log::new(entries.into()))), ..Key::new(log, 109) };
     assert_eq!([0, 1, 11, 21].map(|us| key.later(us).remaining()), [3, 4, 6, 9]);
     assert_eq!(key.look(5), Admission::after(11));
 }
