@@ -15,7 +15,7 @@ pub fn admit(bucket: &Bucket, state: &Debt, cost: u64, now_us: u64) -> Admission
     }
     let debt = state.at(bucket, now_us);
     // tokens ≥ cost, where tokens·P = B·P − D′.
-    if debt + cost * bucket.unit() <= bucket.full_debt() {
+    if debt <= bucket.full_debt() - cost * bucket.unit() {
         return Admission::NOW;
     }
     Admission::after(until_fits_us(bucket, debt, cost))
