@@ -11,7 +11,7 @@ use crate::stats::{Counters, count};
 use crate::table::Table;
 
 /// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
-const CALLS_PER_SWEEP: u32 = 16;
+const CALLS_PER_SWEEP: u32 = 32;
 
 /// Entries that a sweep looks at, to see whether they have expired.
 const SWEEP: usize = 16;
