@@ -2,8 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 use tollkeeper_core::{Check, Clock};
@@ -65,7 +65,7 @@ impl Table {
     fn lock(&self, number: usize) -> MutexGuard<'_, Shard> {
         // A panic cannot leave a shard half written in a way that matters: every change is one
         // assignment.
-        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[number].lock()
     }
 
     pub(crate) fn lock_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
@@ -76,7 +76,7 @@ impl Table {
     /// too.
     pub(crate) fn try_lock_next(&self) -> Option<MutexGuard<'_, Shard>> {
         let number = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-        self.shards[number].try_lock().ok()
+        self.shards[number].try_lock()
     }
 
     /// Each shard, one after the other, never two at once.
