@@ -1,5 +1,5 @@
 //! Chores of the workspace: `cargo xtask test` runs everything that must hold, `cargo xtask tidy`
-//! the rules of the house alone.
+//! the rules of the house alone, and `cargo xtask needs` installs what the tests need.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool that talks")]
 #![allow(clippy::disallowed_methods, reason = "it tells how long each step took")]
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test(),
         Some("tidy") => tidy::run(),
-        _ => Err("usage: cargo xtask test | tidy".to_owned()),
+        Some("needs") => needs::install(),
+        _ => Err("usage: cargo xtask test | tidy | needs".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

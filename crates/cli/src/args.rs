@@ -20,6 +20,7 @@ pub(crate) enum Command {
   tollkeeper serve                       the embedded store and a demo rule
   tollkeeper serve --demo                the same, and eleven requests that show it
   tollkeeper serve -c tollkeeper.yaml    your own rules
+  tollkeeper serve --store redis://127.0.0.1:6379    limits that many services share
 
 Without -c, ./tollkeeper.yaml is read if it is there.")]
     Serve(ServeArgs),
@@ -60,6 +61,9 @@ pub(crate) struct ServeArgs {
     /// Listen for HTTP here, whatever the file says
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Keep the state here, whatever the file says: memory://, redis://, rediss://, redis+unix://
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
     /// Send eleven requests to the demo route and show what they meet
     #[arg(long)]
     pub(crate) demo: bool,
@@ -85,7 +89,8 @@ pub(crate) struct CheckArgs {
     /// The service to ask
     #[arg(long, value_name = "U", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
-    /// Decide in this store instead of asking a service: memory:// or redis://
+    /// Decide in this store instead of asking a service: memory://, redis://, rediss://,
+    /// redis+unix://
     #[arg(long, value_name = "S", conflicts_with = "url")]
     pub(crate) store: Option<String>,
     /// The policy file that has the rule, with --store [default: ./tollkeeper.yaml]
@@ -117,7 +122,8 @@ pub(crate) struct SimulateArgs {
     /// The trace; - is standard input
     #[arg(long, value_name = "T")]
     pub(crate) trace: PathBuf,
-    /// Where the state lies: memory:// or redis://; on a server, under keys of the run's own
+    /// Where the state lies: memory://, redis://, rediss://, redis+unix://; on a server, under keys
+    /// of the run's own
     #[arg(long, value_name = "URL", default_value = "memory://")]
     pub(crate) store: String,
     /// What to print

@@ -58,6 +58,16 @@ pub(crate) fn warn(message: &str) {
     eprintln!("warning: {message}");
 }
 
+/// Lets what a service has to say while it runs go to standard error.
+pub(crate) fn log_to_stderr() {
+    let to_stderr = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false);
+    // Only the first caller sets it.
+    let _ = to_stderr.try_init();
+}
+
 /// A writer for much output.
 pub(crate) fn bulk() -> impl Write {
     io::BufWriter::with_capacity(1 << 16, io::stdout().lock())

@@ -78,6 +78,11 @@ pub enum Change {
         /// The permit's ticket.
         id: u128,
     },
+    /// Takes as much as is left beyond so many units: another store has admitted that.
+    LeaveAtMost {
+        /// How many may be left.
+        units: u64,
+    },
 }
 
 /// What became of an [`Amendment`].
@@ -134,6 +139,7 @@ pub struct Entry {
 pub struct StoreError {
     message: String,
     ran: Ran,
+    of_state: bool,
 }
 
 /// Whether a failed call can have changed anything.
@@ -150,13 +156,25 @@ impl StoreError {
     /// A call that surely did not run.
     #[must_use]
     pub fn did_not_run(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ran: Ran::No }
+        Self { message: message.into(), ran: Ran::No, of_state: false }
     }
 
     /// A call that may have run.
     #[must_use]
     pub fn may_have_run(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ran: Ran::Perhaps }
+        Self { message: message.into(), ran: Ran::Perhaps, of_state: false }
+    }
+
+    /// A call that did not run because of what is stored for its key; the store itself is well.
+    #[must_use]
+    pub fn unusable_state(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ran: Ran::No, of_state: true }
+    }
+
+    /// Whether it is only about what is stored for one key.
+    #[must_use]
+    pub fn is_of_state(&self) -> bool {
+        self.of_state
     }
 
     /// Whether the call can have changed anything.

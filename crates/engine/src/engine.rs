@@ -1,25 +1,45 @@
-//! Owns [`Engine`]: one policy on one store.
+//! Owns [`Engine`]: one policy on one store, and what is told when the store gives no answer.
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+use smallvec::SmallVec;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
-use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Entry, Filter, Request, Store, StoreError, Ticket,
-    validate_key,
-};
-use tollkeeper_policy::Policy;
+use tollkeeper_core::{Answer, Check, Request, Store, Ticket, validate_key};
+use tollkeeper_policy::{OnFailure, Policy};
 
-use crate::ask::{Ask, GLOBAL_KEY, Target};
+use crate::ask::{Ask, GLOBAL_KEY};
+use crate::breaker::BreakerState;
 use crate::error::EngineError;
-use crate::handle::{Handle, HandleError, HandleKind, OwnedTarget};
+use crate::failure::{Asked, Fallback, one};
+use crate::guard::{Guard, Health};
+use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
+use crate::observe::{Deaf, Observer};
+use crate::timer::Timer;
 use crate::verdict::Verdict;
 
-/// Decides by a policy, on a store.
+mod admin;
+mod amend;
+
+/// Calls of one batch that are under way at once.
+const BATCH_WIDTH: usize = 128;
+
+/// Decides by a policy, on a store. `L` is the local limiter that decides when a guarded store
+/// gives no answer.
 #[derive(Debug)]
-pub struct Engine<S> {
+pub struct Engine<S, L = S> {
     policy: Arc<Policy>,
     store: S,
+    observer: Arc<dyn Observer>,
+    safety: Option<Safety<L>>,
+}
+
+/// What a store that can fail needs beside it.
+#[derive(Debug)]
+struct Safety<L> {
+    guard: Guard,
+    fallback: Fallback<L>,
 }
 
 /// An [`Ask`] that is ready for the store.
@@ -29,6 +49,12 @@ struct Ready<'a> {
     cost: u64,
     ticket: Option<Ticket>,
     handle: Option<Handle>,
+}
+
+/// What was decided, and what each limit did if it was without the store.
+struct Decided {
+    answer: Answer,
+    choices: SmallVec<[OnFailure; 4]>,
 }
 
 impl Ready<'_> {
@@ -42,12 +68,55 @@ impl Ready<'_> {
         });
         Ok(Request::new(checks, self.ticket)?)
     }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked { met: &self.met, key: self.key, cost: self.cost, ticket: self.ticket }
+    }
 }
 
 impl<S: Store> Engine<S> {
-    /// Decides by `policy`, on `store`.
+    /// Decides by `policy`, on a store that cannot fail, such as the embedded one.
     pub fn new(policy: Policy, store: S) -> Self {
-        Self { policy: Arc::new(policy), store }
+        Self::unguarded(policy, store)
+    }
+}
+
+impl<S: Store, L: Store> Engine<S, L> {
+    /// The same as [`new`](Engine::new), where the type of a local limiter has to be named.
+    pub fn unguarded(policy: Policy, store: S) -> Self {
+        Self { policy: Arc::new(policy), store, observer: Arc::new(Deaf), safety: None }
+    }
+
+    /// Decides by `policy`, on a store that can fail. Each decision has the deadline of the
+    /// policy's store settings, by `timer`; without an answer each rule does what it says it does
+    /// on failure, and `local` is the limiter of those that are static.
+    pub fn guarded(
+        policy: Policy,
+        store: S,
+        local: L,
+        timer: Arc<dyn Timer>,
+    ) -> Result<Self, EngineError> {
+        let observer: Arc<dyn Observer> = Arc::new(Deaf);
+        let settings = policy.store();
+        let guard = Guard::new(
+            timer,
+            Arc::clone(&observer),
+            settings.timeout_us,
+            u64::from_ne_bytes(random_bytes()?),
+        );
+        let fallback = Fallback::new(local, settings);
+        let safety = Some(Safety { guard, fallback });
+        Ok(Self { policy: Arc::new(policy), store, observer, safety })
+    }
+
+    /// The same engine, of which `observer` hears.
+    #[must_use]
+    pub fn observed(mut self, observer: Arc<dyn Observer>) -> Self {
+        if let Some(safety) = &mut self.safety {
+            safety.guard.observed(Arc::clone(&observer));
+        }
+        self.observer = observer;
+        self
     }
 
     /// The policy.
@@ -62,6 +131,19 @@ impl<S: Store> Engine<S> {
         &self.store
     }
 
+    /// The limiter of this process that decides when the store gives no answer.
+    #[must_use]
+    pub fn local(&self) -> Option<&L> {
+        self.safety.as_ref().map(|safety| safety.fallback.local())
+    }
+
+    /// How the store is. One that cannot fail is well.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let well = Health { breaker: BreakerState::Closed, down_for_us: 0 };
+        self.safety.as_ref().map_or(well, |safety| safety.guard.health())
+    }
+
     /// Decides one request.
     pub async fn check(&self, ask: Ask<'_>) -> Result<Verdict, EngineError> {
         self.decide(self.ready(ask, None)?).await
@@ -69,6 +151,9 @@ impl<S: Store> Engine<S> {
 
     /// Decides many requests, each by itself, in one pass over the store.
     pub async fn check_many(&self, asks: &[Ask<'_>]) -> Vec<Result<Verdict, EngineError>> {
+        if let Some(safety) = &self.safety {
+            return self.check_many_guarded(safety, asks).await;
+        }
         let ready: Vec<Result<Ready<'_>, EngineError>> =
             asks.iter().map(|ask| self.ready(*ask, None)).collect();
         let (answers, problems) = {
@@ -86,9 +171,38 @@ impl<S: Store> Engine<S> {
         let mut answers = answers.into_iter();
         let told = ready.into_iter().zip(problems).map(|(ready, problem)| match problem {
             Some(problem) => Err(problem),
-            None => verdict(ready?, answers.next()),
+            None => self.verdict(ready?, by_store(one(answers.next().into_iter().collect())?)),
         });
         told.collect()
+    }
+
+    /// All of them have one deadline.
+    async fn check_many_guarded(
+        &self,
+        safety: &Safety<L>,
+        asks: &[Ask<'_>],
+    ) -> Vec<Result<Verdict, EngineError>> {
+        let deadline_us = safety.guard.deadline_us();
+        let mut verdicts = Vec::with_capacity(asks.len());
+        for some in asks.chunks(BATCH_WIDTH) {
+            let mut under_way = Vec::with_capacity(some.len());
+            for ask in some {
+                under_way.push(self.check_by(safety, *ask, deadline_us));
+            }
+            verdicts.extend(join_all(under_way).await);
+        }
+        verdicts
+    }
+
+    async fn check_by(
+        &self,
+        safety: &Safety<L>,
+        ask: Ask<'_>,
+        deadline_us: u64,
+    ) -> Result<Verdict, EngineError> {
+        let ready = self.ready(ask, None)?;
+        let decided = self.decide_guarded(safety, &ready, deadline_us).await?;
+        self.verdict(ready, decided)
     }
 
     /// Charges an estimate that can be settled later, for `ttl_us` or ten minutes.
@@ -98,62 +212,6 @@ impl<S: Store> Engine<S> {
         }
         let ttl_us = ttl_us.unwrap_or(DEFAULT_RESERVATION_US);
         self.decide(self.ready(ask, Some(ttl_us))?).await
-    }
-
-    /// Ends a reservation: charges or gives back the difference to what it really cost.
-    pub async fn settle(&self, handle: &Handle, actual: u64) -> Result<Amended, EngineError> {
-        expect_kind(handle, HandleKind::Reservation)?;
-        self.amend_handle(handle, Change::Settle { id: handle.id, actual }).await
-    }
-
-    /// Gives a permit back.
-    pub async fn release(&self, handle: &Handle) -> Result<Amended, EngineError> {
-        expect_kind(handle, HandleKind::Permit)?;
-        self.amend_handle(handle, Change::Release { id: handle.id }).await
-    }
-
-    /// Lets a permit last a whole lease from now.
-    pub async fn renew(&self, handle: &Handle) -> Result<Amended, EngineError> {
-        expect_kind(handle, HandleKind::Permit)?;
-        self.amend_handle(handle, Change::Renew { id: handle.id }).await
-    }
-
-    /// Gives back a request that should not have counted. Without the time of its charge all of
-    /// its cost comes back, which may let through that much more than the limit once.
-    pub async fn refund(
-        &self,
-        ask: Ask<'_>,
-        charged_at_us: Option<u64>,
-    ) -> Result<Amended, EngineError> {
-        let met = Met::find(&self.policy, ask.target)?;
-        if met.holds_permits() {
-            return Err(EngineError::Unfit(
-                "a concurrency limit cannot be refunded: release its permit",
-            ));
-        }
-        let key = ask.key.unwrap_or(GLOBAL_KEY);
-        validate_key(key)?;
-        self.amend(&met, key, Change::Refund { units: ask.cost, charged_at_us }).await
-    }
-
-    /// Shows at most `most` stored states of a rule, or of everything, for a key, or for all.
-    pub async fn inspect(
-        &self,
-        rule: Option<&str>,
-        key: Option<&str>,
-        most: usize,
-    ) -> Result<Vec<Entry>, EngineError> {
-        let met = rule.map(|name| Met::find(&self.policy, Target::Rule(name))).transpose()?;
-        let limits = met.as_ref().map(limit_names);
-        let filter = Filter { limits: limits.as_deref(), key };
-        Ok(self.store.inspect(filter, most).await?)
-    }
-
-    /// Forgets the stored states of a rule, or of everything, for a key, or for all.
-    pub async fn reset(&self, rule: Option<&str>, key: Option<&str>) -> Result<u64, EngineError> {
-        let met = rule.map(|name| Met::find(&self.policy, Target::Rule(name))).transpose()?;
-        let limits = met.as_ref().map(limit_names);
-        Ok(self.store.reset(Filter { limits: limits.as_deref(), key }).await?)
     }
 
     fn ready<'a>(
@@ -170,64 +228,63 @@ impl<S: Store> Engine<S> {
             None if ready.met.holds_permits() => HandleKind::Permit,
             None => return Ok(ready),
         };
-        let id = random_id()?;
+        let id = u128::from_ne_bytes(random_bytes()?);
         let target = OwnedTarget::new(ask.target);
         ready.ticket = Some(Ticket { id, reserve_for_us });
-        ready.handle = Some(Handle { kind, id, target, key: key.to_owned() });
+        ready.handle = Some(Handle { kind, id, target, key: key.to_owned(), local: false });
         Ok(ready)
     }
 
     async fn decide(&self, ready: Ready<'_>) -> Result<Verdict, EngineError> {
-        let answer = self.store.decide(&[ready.request()?]).await.into_iter().next();
-        verdict(ready, answer)
+        let decided = match &self.safety {
+            None => by_store(one(self.store.decide(&[ready.request()?]).await)?),
+            Some(safety) => self.decide_guarded(safety, &ready, safety.guard.deadline_us()).await?,
+        };
+        self.verdict(ready, decided)
     }
 
-    async fn amend_handle(&self, handle: &Handle, change: Change) -> Result<Amended, EngineError> {
-        let met = Met::find(&self.policy, handle.target.borrow())?;
-        self.amend(&met, &handle.key, change).await
-    }
-
-    /// Amends every limit; as a whole it is done if any was.
-    async fn amend(&self, met: &Met, key: &str, change: Change) -> Result<Amended, EngineError> {
-        let amendments: Vec<Amendment<'_>> = met
-            .limits()
-            .map(|met| Amendment { limit: met.limit, quota: met.quota, key, change })
-            .collect();
-        let mut whole = Amended::Unknown;
-        for amended in self.store.amend(&amendments).await {
-            whole = match (whole, amended?) {
-                (Amended::Done { forgiven: one }, Amended::Done { forgiven: other }) => {
-                    Amended::Done { forgiven: one.max(other) }
-                }
-                (done @ Amended::Done { .. }, _) | (_, done @ Amended::Done { .. }) => done,
-                (Amended::Repeated, _) => Amended::Repeated,
-                (_, amended) => amended,
-            };
+    async fn decide_guarded(
+        &self,
+        safety: &Safety<L>,
+        ready: &Ready<'_>,
+        deadline_us: u64,
+    ) -> Result<Decided, EngineError> {
+        let Safety { guard, fallback } = safety;
+        let request = [ready.request()?];
+        let asked = ready.asked();
+        match guard.call(deadline_us, async { one(self.store.decide(&request).await) }).await {
+            Ok(answer) => {
+                fallback.learn(asked, &answer).await;
+                Ok(by_store(answer))
+            }
+            // Whether or not it ran there, it is not asked again: it could be charged twice.
+            Err(_) => {
+                let answer = fallback.decide(asked).await?;
+                Ok(Decided { answer, choices: fallback.choices(asked.met) })
+            }
         }
-        Ok(whole)
+    }
+
+    fn verdict(&self, ready: Ready<'_>, decided: Decided) -> Result<Verdict, EngineError> {
+        let Decided { answer, choices } = decided;
+        let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
+        let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
+        if let Some(handle) = &mut handle {
+            handle.local = !choices.is_empty();
+        }
+        let verdict =
+            Verdict { met: ready.met, answer, decision, handle, cost: ready.cost, choices };
+        self.observer.decided(&verdict);
+        Ok(verdict)
     }
 }
 
-fn limit_names(met: &Met) -> Vec<&str> {
-    met.limits().map(|met| met.limit).collect()
+fn by_store(answer: Answer) -> Decided {
+    Decided { answer, choices: SmallVec::new() }
 }
 
-fn verdict(
-    ready: Ready<'_>,
-    answer: Option<Result<tollkeeper_core::Answer, StoreError>>,
-) -> Result<Verdict, EngineError> {
-    let answer = answer.unwrap_or_else(|| Err(StoreError::may_have_run("no answer came")))?;
-    let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
-    let handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
-    Ok(Verdict { met: ready.met, answer, decision, handle, cost: ready.cost })
-}
-
-fn expect_kind(handle: &Handle, kind: HandleKind) -> Result<(), EngineError> {
-    if handle.kind == kind { Ok(()) } else { Err(HandleError.into()) }
-}
-
-fn random_id() -> Result<u128, EngineError> {
-    let mut bytes = [0; 16];
+fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|_| EngineError::NoRandom)?;
-    Ok(u128::from_ne_bytes(bytes))
+    Ok(bytes)
 }

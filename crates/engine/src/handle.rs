@@ -33,6 +33,8 @@ pub struct Handle {
     pub(crate) id: u128,
     pub(crate) target: OwnedTarget,
     pub(crate) key: String,
+    /// Whether it is held in this process alone, since the store gave no answer.
+    pub(crate) local: bool,
 }
 
 /// A [`Target`] that can be kept.
@@ -81,9 +83,11 @@ impl fmt::Display for Handle {
             }
             OwnedTarget::EveryRule => (b'e', "", ""),
         };
-        let kind = match self.kind {
-            HandleKind::Permit => b'p',
-            HandleKind::Reservation => b'r',
+        let kind = match (self.kind, self.local) {
+            (HandleKind::Permit, false) => b'p',
+            (HandleKind::Permit, true) => b'P',
+            (HandleKind::Reservation, false) => b'r',
+            (HandleKind::Reservation, true) => b'R',
         };
         let mut bytes = vec![kind, tag];
         bytes.extend(self.id.to_be_bytes());
@@ -134,12 +138,13 @@ fn parse(bytes: &[u8]) -> Option<Handle> {
         b'e' => OwnedTarget::EveryRule,
         _ => return None,
     };
+    let local = kind.is_ascii_uppercase();
     let kind = match kind {
-        b'p' => HandleKind::Permit,
-        b'r' => HandleKind::Reservation,
+        b'p' | b'P' => HandleKind::Permit,
+        b'r' | b'R' => HandleKind::Reservation,
         _ => return None,
     };
-    Some(Handle { kind, id: u128::from_be_bytes(*id), target, key })
+    Some(Handle { kind, id: u128::from_be_bytes(*id), target, key, local })
 }
 
 #[cfg(test)]
@@ -147,7 +152,8 @@ mod tests {
     use super::*;
 
     fn handle(target: OwnedTarget, key: &str) -> Handle {
-        Handle { kind: HandleKind::Permit, id: u128::MAX / 3, target, key: key.to_owned() }
+        let (kind, id) = (HandleKind::Permit, u128::MAX / 3);
+        Handle { kind, id, target, key: key.to_owned(), local: false }
     }
 
     #[test]
@@ -161,7 +167,9 @@ mod tests {
         ] {
             for key in ["alice", "ключ", &"k".repeat(MAX_KEY_BYTES)] {
                 let handle = handle(target.clone(), key);
+                let local = Handle { local: true, ..handle.clone() };
                 assert_eq!(handle.to_string().parse(), Ok(handle));
+                assert_eq!(local.to_string().parse(), Ok(local));
             }
         }
     }

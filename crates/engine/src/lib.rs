@@ -3,16 +3,28 @@
 //! A door decodes its bytes into an [`Ask`]. The [`Engine`] finds the limits that it meets, lets
 //! the store decide them in one step, and folds the answer into a [`Verdict`] with names.
 //! It knows no backend and no protocol.
+//!
+//! A store that can fail is guarded: every decision has a deadline, a breaker keeps a sick store
+//! from being asked, and each rule says what is told without it (open, closed or static).
 
 mod ask;
+mod breaker;
 mod engine;
 mod error;
+mod failure;
+mod guard;
 mod handle;
 mod met;
+mod observe;
+mod timer;
 mod verdict;
 
 pub use ask::{Ask, Target};
+pub use breaker::BreakerState;
 pub use engine::Engine;
 pub use error::EngineError;
+pub use guard::{Health, MAX_IN_FLIGHT};
 pub use handle::{Handle, HandleError, HandleKind};
+pub use observe::{Observer, StoreChange};
+pub use timer::{ManualTimer, SystemTimer, Timer};
 pub use verdict::{LimitVerdict, Source, Verdict};

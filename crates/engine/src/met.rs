@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollkeeper_core::{Algorithm, Quota, ShortLimit, format_duration};
-use tollkeeper_policy::{Policy, Rule};
+use tollkeeper_policy::{OnFailure, Policy, Rule};
 
 use crate::ask::Target;
 use crate::error::EngineError;
@@ -26,9 +26,13 @@ pub(crate) enum Met {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetLimit<'a> {
     pub(crate) rule: &'a str,
+    /// The rule's place in the policy, if it is of the policy.
+    pub(crate) number: Option<usize>,
     pub(crate) limit: &'a str,
     pub(crate) quota: &'a Quota,
     pub(crate) shadow: bool,
+    /// What the rule says to a failed store, if it says anything.
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 impl Met {
@@ -48,13 +52,15 @@ impl Met {
             Self::Inline { name, quota } => (None, Some((name, quota))),
         };
         let of_rules = rules.into_iter().flat_map(|(policy, rules)| {
-            rules.iter().flat_map(|&number| of_rule(&policy.rules()[number]))
+            rules.iter().flat_map(|&number| of_rule(number, &policy.rules()[number]))
         });
         of_rules.chain(inline.into_iter().map(|(name, quota)| MetLimit {
             rule: INLINE,
+            number: None,
             limit: name,
             quota,
             shadow: false,
+            on_failure: None,
         }))
     }
 
@@ -63,12 +69,14 @@ impl Met {
     }
 }
 
-fn of_rule(rule: &Rule) -> impl Iterator<Item = MetLimit<'_>> {
-    rule.limits().iter().map(|limit| MetLimit {
+fn of_rule(number: usize, rule: &Rule) -> impl Iterator<Item = MetLimit<'_>> {
+    rule.limits().iter().map(move |limit| MetLimit {
         rule: rule.name(),
+        number: Some(number),
         limit: limit.name(),
         quota: limit.quota(),
         shadow: rule.is_shadow(),
+        on_failure: rule.on_failure(),
     })
 }
 

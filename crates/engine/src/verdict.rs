@@ -1,6 +1,8 @@
 //! Owns [`Verdict`]: the decision with names, as a door tells it.
 
+use smallvec::SmallVec;
 use tollkeeper_core::{Algorithm, Answer, Decision, Outcome};
+use tollkeeper_policy::OnFailure;
 
 use crate::handle::Handle;
 use crate::met::Met;
@@ -11,6 +13,8 @@ use crate::met::Met;
 pub enum Source {
     /// The store.
     Store,
+    /// This process, since the store gave no answer: each rule by its own choice.
+    Fallback,
 }
 
 impl Source {
@@ -19,6 +23,7 @@ impl Source {
     pub fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
+            Self::Fallback => "fallback",
         }
     }
 }
@@ -31,6 +36,8 @@ pub struct Verdict {
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Handle>,
     pub(crate) cost: u64,
+    /// What each limit did without the store; empty where the store decided.
+    pub(crate) choices: SmallVec<[OnFailure; 4]>,
 }
 
 /// One limit's own numbers, with its names.
@@ -38,12 +45,16 @@ pub struct Verdict {
 pub struct LimitVerdict<'a> {
     /// The rule that it belongs to.
     pub rule: &'a str,
+    /// The rule's place in the policy; none for a limit that came with the request.
+    pub rule_number: Option<usize>,
     /// Its own name.
     pub name: &'a str,
     /// Its algorithm.
     pub algorithm: Algorithm,
     /// Its numbers.
     pub outcome: &'a Outcome,
+    /// What it did without the store; none where the store decided.
+    pub on_failure: Option<OnFailure>,
 }
 
 impl Verdict {
@@ -74,16 +85,26 @@ impl Verdict {
     /// Who decided.
     #[must_use]
     pub fn source(&self) -> Source {
-        Source::Store
+        if self.choices.is_empty() { Source::Store } else { Source::Fallback }
+    }
+
+    /// Whether it was denied only because the store gave no answer and a rule fails closed.
+    #[must_use]
+    pub fn failed_closed(&self) -> bool {
+        let by_failure = |limit: LimitVerdict<'_>| limit.on_failure == Some(OnFailure::Closed);
+        !self.allowed() && self.binding().is_some_and(by_failure)
     }
 
     /// Every limit that the request met, with its own numbers.
     pub fn limits(&self) -> impl Iterator<Item = LimitVerdict<'_>> {
-        self.met.limits().zip(self.answer.outcomes()).map(|(met, outcome)| LimitVerdict {
+        let numbers = self.met.limits().zip(self.answer.outcomes()).enumerate();
+        numbers.map(|(nth, (met, outcome))| LimitVerdict {
             rule: met.rule,
+            rule_number: met.number,
             name: met.limit,
             algorithm: met.quota.algorithm(),
             outcome,
+            on_failure: self.choices.get(nth).copied(),
         })
     }
 

@@ -26,6 +26,7 @@ pub(crate) fn amend(
         Change::Settle { id, actual } => target.settle(id, actual),
         Change::Release { id } => target.release(id),
         Change::Renew { id } => target.renew(id),
+        Change::LeaveAtMost { units } => target.leave_at_most(units),
         _ => Amended::Unknown,
     }
 }
@@ -122,6 +123,21 @@ impl Target<'_> {
         let forgiven = entry.state.overcharge(quota, units, self.now_us);
         entry.written(quota, self.now_us);
         forgiven
+    }
+
+    fn leave_at_most(&mut self, units: u64) -> Amended {
+        let quota = self.amendment.quota;
+        if matches!(quota, Quota::Concurrency(_)) {
+            return Amended::Unknown;
+        }
+        let entry = self.find().and_then(|at| self.shard.keys.get_mut(at));
+        let left = entry
+            .filter(|entry| entry.expires_us > self.now_us)
+            .map_or(quota.limit(), |entry| entry.state.remaining(quota, self.now_us));
+        if left <= units {
+            return DONE;
+        }
+        Amended::Done { forgiven: self.overcharge(left - units) }
     }
 
     fn release(&mut self, id: u128) -> Amended {

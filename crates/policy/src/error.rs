@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::limits::MAX_ERRORS;
+use crate::redact::redacted;
 
 /// Errors are collected beyond what is reported, so that the first ones of the file are reported.
 const MAX_COLLECTED: usize = 20 * MAX_ERRORS;
@@ -191,8 +192,9 @@ fn visible(text: &str) -> String {
     out
 }
 
-/// A piece of the file in backquotes, cut where it is long.
+/// A piece of the file in backquotes, without what is secret in it, cut where it is long.
 pub(crate) fn quoted(text: &str) -> String {
+    let text = redacted(text);
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("`{}…`", &text[..end]),
         None => format!("`{text}`"),

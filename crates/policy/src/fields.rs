@@ -5,9 +5,12 @@
 //! it, move it to `fields`.
 
 use self::blocks::{CONCURRENCY, GCRA, LEAKING_BUCKET, TOKEN_BUCKET, WINDOW};
-use crate::limits::MAX_KEYS;
+use self::store::ON_FAILURE;
 
 mod blocks;
+mod store;
+
+pub(crate) use self::store::STORE;
 
 /// A map of the file.
 pub(crate) struct Shape {
@@ -34,10 +37,14 @@ pub(crate) enum Kind {
     Rate,
     /// `60`, `1m30s`.
     Duration,
+    /// A duration that is not shorter and not longer than these.
+    DurationWithin { min_us: u64, max_us: u64 },
     /// `true` or `false`.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A text of a form.
+    Text(&'static TextForm),
     /// The name of an algorithm.
     Algorithm,
     /// `100/min burst 20`.
@@ -54,6 +61,15 @@ pub(crate) enum Kind {
     Rules(&'static Shape),
 }
 
+/// What a text looks like, in three ways that say the same.
+pub(crate) struct TextForm {
+    /// For messages, to follow the word "expected".
+    pub(crate) expected: &'static str,
+    /// For the schema.
+    pub(crate) pattern: &'static str,
+    pub(crate) fits: fn(&str) -> bool,
+}
+
 const fn optional(name: &'static str, doc: &'static str, kind: Kind) -> Field {
     Field { name, doc, kind, required: false }
 }
@@ -61,8 +77,6 @@ const fn optional(name: &'static str, doc: &'static str, kind: Kind) -> Field {
 const fn required(name: &'static str, doc: &'static str, kind: Kind) -> Field {
     Field { name, doc, kind, required: true }
 }
-
-const WHEN_FULL: &[&str] = &["evict", "deny", "allow"];
 
 pub(crate) static TOP: Shape = Shape {
     doc: "A policy of Tollkeeper: which limits there are, where their state is kept, and where the service listens.",
@@ -81,29 +95,6 @@ pub(crate) static TOP: Shape = Shape {
         ),
     ],
     later: &["admin", "client_ip", "headers"],
-};
-
-pub(crate) static STORE: Shape = Shape {
-    doc: "Where the state of the limits is kept.",
-    example: "{ url: \"memory://\", max_keys: 1000000 }",
-    fields: &[
-        optional(
-            "url",
-            "The store; memory:// (the default) keeps state in the process.",
-            Kind::StoreUrl,
-        ),
-        optional(
-            "max_keys",
-            "The most keys that are held in memory; 1000000 if not given.",
-            Kind::Count { max: MAX_KEYS },
-        ),
-        optional(
-            "when_full",
-            "What happens to a new key when max_keys are held: evict (the default) forgets an old key, deny and allow decide without counting.",
-            Kind::Word(WHEN_FULL),
-        ),
-    ],
-    later: &["timeout", "on_failure", "connections", "nodes"],
 };
 
 pub(crate) static LISTEN: Shape = Shape {
@@ -164,18 +155,13 @@ pub(crate) static RULE: Shape = Shape {
             Kind::Limits,
         ),
         optional("shadow", "true counts what the rule would deny, and denies nothing.", Kind::Flag),
+        optional(
+            "on_failure",
+            "What the rule decides while the store's server gives no answer; what the store says if not given.",
+            Kind::Word(ON_FAILURE),
+        ),
     ],
-    later: &[
-        "match",
-        "key",
-        "cost",
-        "tiers",
-        "refund_on",
-        "on_failure",
-        "when_missing",
-        "exempt",
-        "consistency",
-    ],
+    later: &["match", "key", "cost", "tiers", "refund_on", "when_missing", "exempt", "consistency"],
 };
 
 impl Shape {

@@ -29,6 +29,51 @@ pub const MAX_KEYS: u64 = 1_000_000_000;
 /// The keys that a store holds where the file does not say.
 pub const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
+/// The longest URL of a store, in bytes.
+pub const MAX_URL_BYTES: usize = 4096;
+
+/// The longest path of a socket, in bytes: what the address of one has room for.
+pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// The longest name of a host, in bytes.
+pub const MAX_HOST_BYTES: usize = 253;
+
+/// The last database of a server.
+pub const MAX_DATABASE: u16 = u16::MAX;
+
+/// The port of a server where the URL does not say.
+pub const DEFAULT_PORT: u16 = 6379;
+
+/// The shortest time that a decision can be told to wait for the store.
+pub const MIN_TIMEOUT_US: u64 = 1_000;
+
+/// The longest time that a decision can be told to wait for the store.
+pub const MAX_TIMEOUT_US: u64 = 10_000_000;
+
+/// How long a decision waits for the store where the file does not say.
+pub const DEFAULT_TIMEOUT_US: u64 = 20_000;
+
+/// The most connections to a server.
+pub const MAX_CONNECTIONS: u64 = 64;
+
+/// The connections to a server where the file does not say.
+pub const DEFAULT_CONNECTIONS: usize = 2;
+
+/// The most processes that can be told to share the limits.
+pub const MAX_SHARING_NODES: u64 = 100_000;
+
+/// The processes that share the limits where the file does not say.
+pub const DEFAULT_NODES: u64 = 1;
+
+/// The longest prefix of the keys on a server, in bytes.
+pub const MAX_PREFIX_BYTES: usize = 32;
+
+/// What keys on a server begin with where the file does not say.
+pub const DEFAULT_PREFIX: &str = "rl";
+
+/// The longest path of a file, in bytes.
+pub const MAX_PATH_BYTES: usize = 4095;
+
 /// The longest ending that a limit's name adds to its rule's: `/`, a rate, `.16`.
 pub(crate) const MAX_LABEL_BYTES: usize = 64;
 
@@ -36,4 +81,8 @@ const _: () = {
     assert!(MAX_RULE_NAME_BYTES + MAX_LABEL_BYTES <= MAX_NAME_BYTES);
     assert!(MAX_LIMITS <= MAX_CHECKS);
     assert!(MAX_NODES > MAX_RULES * MAX_LIMITS);
+    assert!(MIN_TIMEOUT_US <= DEFAULT_TIMEOUT_US && DEFAULT_TIMEOUT_US <= MAX_TIMEOUT_US);
+    assert!(DEFAULT_CONNECTIONS as u64 <= MAX_CONNECTIONS && DEFAULT_NODES <= MAX_SHARING_NODES);
+    assert!(DEFAULT_PREFIX.len() <= MAX_PREFIX_BYTES);
+    assert!(MAX_SOCKET_PATH_BYTES < MAX_URL_BYTES && MAX_HOST_BYTES < MAX_URL_BYTES);
 };

@@ -2,16 +2,18 @@
 //! valid; there is nothing left to check at run time.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
-use tollkeeper_core::{Quota, WhenFull};
+use tollkeeper_core::Quota;
 
 use crate::compile;
 use crate::error::{PolicyErrors, Problems};
-use crate::limits::{DEFAULT_MAX_KEYS, MAX_RULES};
+use crate::limits::MAX_RULES;
 use crate::nearest::nearest;
 use crate::reader;
 use crate::rule::{Limit, Rule, RuleError};
+use crate::settings::{Listen, StoreSettings};
+use crate::store_url::StoreUrl;
 use crate::yaml;
 
 /// Rules and settings, checked.
@@ -81,6 +83,13 @@ impl Policy {
         self
     }
 
+    /// The same policy with its state elsewhere.
+    #[must_use]
+    pub fn stored_at(mut self, url: StoreUrl) -> Self {
+        self.store.url = url;
+        self
+    }
+
     /// The rules in the order of the file.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
@@ -122,44 +131,5 @@ impl Policy {
     #[must_use]
     pub fn listen(&self) -> &Listen {
         &self.listen
-    }
-}
-
-/// Where state is kept, and how much of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// The store.
-    pub url: StoreUrl,
-    /// The most keys held in memory.
-    pub max_keys: usize,
-    /// What happens to a new key when that many are held.
-    pub when_full: WhenFull,
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self { url: StoreUrl::Memory, max_keys: DEFAULT_MAX_KEYS, when_full: WhenFull::default() }
-    }
-}
-
-/// Which store keeps the state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreUrl {
-    /// `memory://`: this process.
-    #[default]
-    Memory,
-}
-
-/// Where the service listens. A door without an address stays closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// The HTTP API.
-    pub http: Option<SocketAddr>,
-}
-
-impl Default for Listen {
-    fn default() -> Self {
-        Self { http: Some((Ipv4Addr::LOCALHOST, 8080).into()) }
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tollkeeper_core::{Algorithm, Rate, ShortLimit};
 
 use crate::error::Span;
-use crate::policy::StoreUrl;
+use crate::store_url::StoreUrl;
 use crate::yaml::Scalar;
 
 /// A map of which every field is one of its shape's.
@@ -36,6 +36,7 @@ pub(crate) enum Raw {
     DurationUs(u64),
     Flag(bool),
     Word(&'static str),
+    Text(String),
     Algorithm(Algorithm),
     Limits(Vec<RawLimit>),
     StoreUrl(StoreUrl),
@@ -60,9 +61,9 @@ pub(crate) struct RawRule {
 }
 
 impl RawField {
-    /// Whether the value came from outside the file, and so must not be printed.
-    pub(crate) fn has_variable(&self) -> bool {
-        self.scalar.as_ref().is_some_and(Scalar::has_variable)
+    /// Whether the value must not be printed.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.scalar.as_ref().is_some_and(Scalar::is_secret)
     }
 
     /// The value as the file has it, in backquotes.
@@ -111,6 +112,13 @@ impl RawMap {
     pub(crate) fn word(&self, name: &str) -> Option<&'static str> {
         match self.value(name)? {
             Raw::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        match self.value(name)? {
+            Raw::Text(text) => Some(text),
             _ => None,
         }
     }

@@ -36,7 +36,7 @@ impl Reader<'_> {
     fn map(&mut self, name: &str, at: Span, entries: &[Entry], shape: &'static Shape) -> RawMap {
         let mut map = RawMap::default();
         let mut meant = Vec::new();
-        for entry in entries {
+        for (index, entry) in entries.iter().enumerate() {
             match shape.field(&entry.key) {
                 Some(field) => map.fields.push(self.field(field, entry)),
                 None if shape.later.contains(&&*entry.key) => {
@@ -46,7 +46,10 @@ impl Reader<'_> {
                 }
                 None => {
                     map.has_unknown = true;
-                    meant.extend(self.unknown(entry, shape));
+                    match is_rest_of_url(&entries[..index], entry) {
+                        true => self.rest_of_url(entry),
+                        false => meant.extend(self.unknown(entry, shape)),
+                    }
                 }
             }
         }
@@ -69,6 +72,13 @@ impl Reader<'_> {
         fault.help = near.map(|near| format!("did you mean `{near}`?"));
         self.problems.add(entry.key_span, fault);
         near
+    }
+
+    /// Reports what follows a comma in a URL. It is not quoted: it may be part of a password.
+    fn rest_of_url(&mut self, entry: &Entry) {
+        let fault = Fault::new("a field without a value follows a URL")
+            .help("put the URL in quotes if there is a comma in it");
+        self.problems.add(entry.key_span, fault);
     }
 
     fn field(&mut self, field: &'static Field, entry: &Entry) -> RawField {
@@ -189,6 +199,18 @@ impl RawField {
             value,
         }
     }
+}
+
+/// Whether a field is what YAML makes of a URL with a comma inside brackets.
+fn is_rest_of_url(before: &[Entry], entry: &Entry) -> bool {
+    let has_url = |entry: &Entry| match &entry.value.value {
+        Value::Scalar(scalar) => scalar.text().contains("://"),
+        // It may be one with a `${` that is no variable.
+        Value::Unreadable => true,
+        Value::Map(_) | Value::List(_) => false,
+    };
+    let is_null = matches!(&entry.value.value, Value::Scalar(scalar) if scalar.is_null());
+    is_null && before.iter().any(has_url)
 }
 
 /// The fault of a list or map where a single value belongs, or the other way round.

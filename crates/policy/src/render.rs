@@ -1,11 +1,14 @@
 //! Shows errors beside the lines of the file that they speak of, the way a compiler does.
 //!
-//! The lines are those of the file as written, so no value of a variable can appear in them.
+//! The lines are those of the file as written, so no value of a variable can appear in them. The
+//! user and the password of a URL are hidden.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use crate::error::{PolicyError, PolicyErrors};
 use crate::limits::MAX_ERRORS;
+use crate::redact::{VEIL, Veils};
 
 /// The widest piece of a line that is shown.
 const MAX_CELLS: usize = 100;
@@ -33,6 +36,7 @@ impl PolicyErrors {
     #[must_use]
     pub fn render(&self, file_name: &str, source_text: &str) -> String {
         let lines = split_lines(source_text);
+        let veils = Veils::over(source_text, &lines);
         let mut out = String::new();
         for error in self {
             if !out.is_empty() {
@@ -40,7 +44,7 @@ impl PolicyErrors {
             }
             let line = lines.get(error.line.saturating_sub(1)).copied();
             // Writing to a String does not fail.
-            let _ = show(&mut out, error, file_name, line);
+            let _ = show(&mut out, error, file_name, line, &veils);
         }
         if self.has_more() {
             let _ = writeln!(out, "\nonly the first {MAX_ERRORS} errors are shown");
@@ -54,6 +58,7 @@ fn show(
     error: &PolicyError,
     file_name: &str,
     line: Option<&str>,
+    veils: &Veils,
 ) -> std::fmt::Result {
     let number = error.line.to_string();
     let margin = " ".repeat(number.len() + 1);
@@ -62,7 +67,8 @@ fn show(
     let expected = error.expected.as_deref();
     match line.filter(|line| !line.is_empty()) {
         Some(line) => {
-            let (shown, start, length) = excerpt(line, error.column - 1, error.length);
+            let veiled = veils.of_line(error.line);
+            let (shown, start, length) = excerpt(line, error.column - 1, error.length, &veiled);
             let (indent, carets) = (" ".repeat(start), "^".repeat(length));
             let label = expected.map(|text| format!(" expected {text}"));
             writeln!(out, "{margin} |")?;
@@ -84,16 +90,31 @@ fn show(
     Ok(())
 }
 
-/// The piece of `line` around `length` characters at `column` (from 0), and the cells to mark.
-fn excerpt(line: &str, column: usize, length: usize) -> (String, usize, usize) {
+/// The piece of `line` around `length` characters at `column` (from 0), without the columns that
+/// are `veiled`, and the cells to mark.
+fn excerpt(
+    line: &str,
+    column: usize,
+    length: usize,
+    veiled: &[Range<usize>],
+) -> (String, usize, usize) {
     let mut cells: Vec<char> = Vec::new();
     let (mut start, mut end) = (None, None);
     for (index, c) in line.chars().enumerate() {
+        let veil = veiled.iter().find(|columns| columns.contains(&index));
         if index == column {
-            start = Some(cells.len());
+            // Inside what is hidden, all that stands there instead is meant.
+            let inside = veil.is_some_and(|columns| columns.start < index);
+            start = Some(cells.len() - if inside { VEIL.len() } else { 0 });
         }
         if index == column.saturating_add(length) {
             end = Some(cells.len());
+        }
+        if let Some(columns) = veil {
+            if columns.start == index {
+                cells.extend(VEIL.chars());
+            }
+            continue;
         }
         match c {
             '\t' => cells.extend([' '; TAB_CELLS]),
@@ -135,30 +156,41 @@ mod tests {
 
     #[test]
     fn tabs_move_the_mark() {
-        assert_eq!(excerpt("\ta: b", 4, 1), ("    a: b".into(), 7, 1));
-        assert_eq!(excerpt("a\t: b", 1, 1), ("a    : b".into(), 1, 4));
+        assert_eq!(excerpt("\ta: b", 4, 1, &[]), ("    a: b".into(), 7, 1));
+        assert_eq!(excerpt("a\t: b", 1, 1, &[]), ("a    : b".into(), 1, 4));
     }
 
     #[test]
     fn a_mark_past_the_end_stays_beside_the_line() {
-        assert_eq!(excerpt("abc", 3, 0), ("abc".into(), 3, 1));
-        assert_eq!(excerpt("abc", 90, 9), ("abc".into(), 3, 1));
-        assert_eq!(excerpt("abc", 1, 90), ("abc".into(), 1, 2));
+        assert_eq!(excerpt("abc", 3, 0, &[]), ("abc".into(), 3, 1));
+        assert_eq!(excerpt("abc", 90, 9, &[]), ("abc".into(), 3, 1));
+        assert_eq!(excerpt("abc", 1, 90, &[]), ("abc".into(), 1, 2));
     }
 
     #[test]
     fn a_long_line_is_cut_around_the_mark() {
         let line = format!("{}HERE{}", "x".repeat(500), "y".repeat(500));
-        let (shown, start, length) = excerpt(&line, 500, 4);
+        let (shown, start, length) = excerpt(&line, 500, 4, &[]);
         assert_eq!(shown.chars().count(), MAX_CELLS + 2);
         let marked: String = shown.chars().skip(start).take(length).collect();
         assert_eq!(marked, "HERE");
 
-        let (shown, start, length) = excerpt(&line, 0, 900);
+        let (shown, start, length) = excerpt(&line, 0, 900, &[]);
         assert!(shown.ends_with('…') && !shown.starts_with('…'));
         assert_eq!((start, length), (0, MAX_CELLS));
 
-        let (shown, start, length) = excerpt(&line, line.len(), 0);
+        let (shown, start, length) = excerpt(&line, line.len(), 0, &[]);
         assert_eq!((start, length), (shown.chars().count(), 1));
+    }
+
+    #[test]
+    fn what_is_hidden_moves_the_mark() {
+        let veiled = std::slice::from_ref(&(7..13));
+        let hidden = |column, length| excerpt("a: x://secret@h, b", column, length, veiled);
+        assert_eq!(hidden(3, 12), ("a: x://***@h, b".into(), 3, 9));
+        assert_eq!(hidden(17, 1), ("a: x://***@h, b".into(), 14, 1));
+        assert_eq!(hidden(7, 6), ("a: x://***@h, b".into(), 7, 3));
+        assert_eq!(hidden(9, 2), ("a: x://***@h, b".into(), 7, 3));
+        assert_eq!(hidden(9, 6), ("a: x://***@h, b".into(), 7, 5));
     }
 }

@@ -5,6 +5,7 @@
 use tollkeeper_core::{Algorithm, Bucket, Quota, format_duration};
 
 use crate::limits::{MAX_LIMITS, MAX_RULE_NAME_BYTES};
+use crate::settings::OnFailure;
 
 /// The name under which a request's own limit is kept, which no rule may take.
 const RESERVED_NAME: &str = "inline";
@@ -17,6 +18,7 @@ pub struct Rule {
     limits: Vec<Limit>,
     algorithm: Algorithm,
     shadow: bool,
+    on_failure: Option<OnFailure>,
 }
 
 /// One limit of a rule.
@@ -62,13 +64,21 @@ impl Rule {
                 return Err(RuleError::DuplicateLimit { rule: name, first, second: index });
             }
         }
-        Ok(Self { limits: name_limits(&name, limits), name, algorithm, shadow: false })
+        let limits = name_limits(&name, limits);
+        Ok(Self { name, limits, algorithm, shadow: false, on_failure: None })
     }
 
     /// Whether the rule only counts what it would deny.
     #[must_use]
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = shadow;
+        self
+    }
+
+    /// What the rule decides while the store gives no answer, whatever the store's settings say.
+    #[must_use]
+    pub fn with_on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = Some(on_failure);
         self
     }
 
@@ -88,6 +98,13 @@ impl Rule {
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// What the rule decides while the store gives no answer; `None` for what the store's settings
+    /// say.
+    #[must_use]
+    pub fn on_failure(&self) -> Option<OnFailure> {
+        self.on_failure
     }
 
     /// The algorithm of the first limit.

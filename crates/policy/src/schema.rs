@@ -1,10 +1,19 @@
 //! The JSON Schema of the file, made from the tables that the reader follows.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use tollkeeper_core::Algorithm;
 
 use crate::fields::{Field, Kind, Shape, TOP};
 use crate::limits::{MAX_LIMITS, MAX_RULE_NAME_BYTES, MAX_RULES};
+
+/// A URL that names a server by its host.
+const SERVER: &str =
+    r"^rediss?://([^\s/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(/[0-9]*)?\??$";
+
+/// A URL that names a server by its socket.
+const SOCKET: &str = r"^redis\+unix:///[^\s?#]*[^\s?#/](\?((db|user|pass)=[^\s&#]*(&|$))*)?$";
 
 /// The JSON Schema (draft 2020-12) of the policy file, as indented JSON.
 ///
@@ -56,12 +65,23 @@ fn kind(kind: &Kind) -> Value {
         ] }),
         Kind::Rate => json!({ "anyOf": [number, text] }),
         Kind::Duration => json!({ "anyOf": [{ "type": "number", "minimum": 0 }, text] }),
+        Kind::DurationWithin { min_us, max_us } => {
+            let seconds = |us: &u64| json!(Duration::from_micros(*us).as_secs_f64());
+            json!({ "anyOf": [
+                { "type": "number", "minimum": seconds(min_us), "maximum": seconds(max_us) },
+                text,
+            ] })
+        }
         Kind::Flag => json!({ "anyOf": [
             { "type": "boolean" },
             { "enum": ["true", "false"] },
             variable(),
         ] }),
         Kind::Word(words) => json!({ "anyOf": [{ "enum": words }, variable()] }),
+        Kind::Text(form) => json!({ "anyOf": [
+            { "type": "string", "pattern": form.pattern },
+            variable(),
+        ] }),
         Kind::Algorithm => {
             json!({ "anyOf": [{ "enum": Algorithm::ALL.map(Algorithm::name) }, variable()] })
         }
@@ -72,7 +92,12 @@ fn kind(kind: &Kind) -> Value {
             "minItems": 1,
             "maxItems": MAX_LIMITS,
         }),
-        Kind::StoreUrl => json!({ "anyOf": [{ "const": "memory://" }, variable()] }),
+        Kind::StoreUrl => json!({ "anyOf": [
+            { "const": "memory://" },
+            { "type": "string", "pattern": SERVER },
+            { "type": "string", "pattern": SOCKET },
+            variable(),
+        ] }),
         Kind::Address => text,
         Kind::Map(inner) => shape(inner),
         Kind::Rules(inner) => json!({

@@ -6,12 +6,15 @@
 use std::rc::Rc;
 
 use crate::error::{Fault, Span, quoted};
+use crate::redact::hides;
 
 mod build;
 mod expand;
+mod pieces;
 mod syntax;
 
 pub(crate) use build::parse;
+pub(crate) use pieces::{Piece, pieces};
 pub(crate) use syntax::check_bytes;
 
 /// Where the value of a variable is looked up.
@@ -56,7 +59,7 @@ impl Scalar {
         &self.text
     }
 
-    /// The text as the file has it, in backquotes.
+    /// The text as the file has it, in backquotes, without what is secret in it.
     pub(crate) fn quoted(&self) -> String {
         quoted(&self.written)
     }
@@ -64,6 +67,11 @@ impl Scalar {
     /// Whether any of the text came from outside the file.
     pub(crate) fn has_variable(&self) -> bool {
         self.has_variable
+    }
+
+    /// Whether the text must not be printed: a variable's value, or a URL with a password.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.has_variable || hides(&self.written)
     }
 
     /// `key:`, `key: ~`, `key: null`.
@@ -75,11 +83,10 @@ impl Scalar {
     /// What to say of a value that cannot be used. The quoted value stands between `subject`
     /// (such as "`limit` is") and `reason`.
     ///
-    /// A reason or an advice may repeat the value, so both are left out where it is not the
-    /// file's own.
+    /// A reason or an advice may repeat the value, so both are left out where it is a secret.
     pub(crate) fn fault(&self, subject: &str, reason: &str, help: Option<String>) -> Fault {
         let quoted = self.quoted();
-        if self.has_variable {
+        if self.is_secret() {
             return Fault::new(format!("{subject} {quoted}, whose value cannot be used here"));
         }
         let mut fault = Fault::new(format!("{subject} {quoted}{reason}"));

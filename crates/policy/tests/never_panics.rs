@@ -6,6 +6,8 @@ use tollkeeper_policy::Policy;
 const FILES: &[&str] = &[
     "rules:\n  global:\n    algorithm: token_bucket\n    token_bucket: { capacity: 10, refill_rate: 5 }\n    fixed_window: { max_requests: 10, window_size: 60 } # seconds\n",
     "listen: { http: \"127.0.0.1:8080\" }\nstore:\n  url: memory://\n  max_keys: 1000\n  when_full: deny\nrules:\n  per-key:\n    limits: [20/s, 5000/day]\n    shadow: true\n",
+    "store:\n  url: redis://app:p%40ss@[::1]:6379/2\n  timeout: 20ms\n  on_failure: closed\n  connections: 4\n  nodes: 3\n  prefix: rl\nrules: { r: { limit: 1/s, on_failure: open } }\n",
+    "store: { url: \"redis+unix:///run/r.sock?db=1&user=u&pass=p\", ca: x }\nrules: { r: { limit: 1/s } }\n",
     "---\nrules:\n  a: &a\n    limit: ${LIMIT:-5/s}\n  b: *a\n  c: !t { limit: \"1\\u002fs\", <<: *a }\n...\n",
     "rules:\r\n  ? x\r\n  : { limit: |\r\n      5/s\r\n }\r\n\tä: 'it''s'\r\n  l:\r\n  - >-\r\n    1 per 1 s\r\n",
 ];
@@ -57,6 +59,13 @@ const PIECES: &[&str] = &[
     "capacity:",
     "shadow:",
     "true",
+    "store:",
+    "url:",
+    "redis://",
+    "redis+unix:///",
+    "@",
+    "?pass=",
+    "timeout:",
 ];
 
 /// Reads the bytes and shows what is wrong with them.

@@ -69,6 +69,14 @@ fn every_field_is_described() {
 }
 
 #[test]
+fn the_whole_of_it() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_omit_expression(true);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!("schema", schema()));
+}
+
+#[test]
 fn it_says_which_schema_it_is() {
     let root: Value = serde_json::from_str(&schema()).unwrap();
     assert_eq!(root["$schema"], "https://json-schema.org/draft/2020-12/schema");

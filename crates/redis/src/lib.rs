@@ -4,8 +4,13 @@
 //! limit of a request and then charges all or none, by the server's own clock. The scripts are the
 //! files in `lua/`, named and ordered like the algorithms of `tollkeeper-core`.
 
+mod call;
+mod connections;
 mod decode;
+mod driver;
 mod error;
+mod examine;
+mod look;
 mod names;
 mod script;
 mod store;

@@ -1,7 +1,7 @@
 //! Owns [`Script`]: fixed text that the server knows by its hash.
 
-use redis::aio::ConnectionLike;
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind};
+use crate::connections::Connections;
+use crate::driver::{Command, Driver, Fault, Reply};
 
 /// What every script begins with: the prelude and the algorithms.
 macro_rules! with_algorithms {
@@ -48,26 +48,22 @@ impl Script {
 
     /// Runs it by its hash; by its text if the server has forgotten it, which means that it did
     /// not run.
-    pub(crate) async fn run<T: FromRedisValue>(
+    pub(crate) async fn run<D: Driver>(
         &self,
-        connection: &mut impl ConnectionLike,
+        connections: &Connections<D>,
         call: &Call,
-    ) -> RedisResult<T> {
-        match command("EVALSHA", &self.sha, call).query_async(connection).await {
-            Err(error) if is_forgotten(&error) => {
-                command("EVAL", self.text, call).query_async(connection).await
+    ) -> Result<Reply, Fault> {
+        match connections.call(&command("EVALSHA", &self.sha, call)).await {
+            Err(fault) if fault.says("NOSCRIPT") => {
+                connections.call(&command("EVAL", self.text, call)).await
             }
-            answered => answered,
+            replied => replied,
         }
     }
 }
 
-fn is_forgotten(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
-}
-
-fn command(name: &str, script: &str, call: &Call) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+fn command(name: &str, script: &str, call: &Call) -> Command {
+    let mut command = Command::new(name).arg(script).arg(call.keys.len().to_string());
+    call.keys.iter().chain(&call.args).for_each(|part| command.push(part));
     command
 }

@@ -4,8 +4,9 @@
 
 use redis::AsyncCommands;
 use tollkeeper_core::{
-    Amendment, Change, Check, Filter, LeakMode, Quota, Rate, Request, Store, Ticket,
+    Amendment, Change, Check, Filter, LeakMode, Quota, Rate, RedisUrl, Request, Store, Ticket,
 };
+use tollkeeper_policy::StoreUrl;
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::redis_server::RedisServer;
 
@@ -18,7 +19,8 @@ struct Fixture {
 impl Fixture {
     async fn start() -> Self {
         let server = RedisServer::start("redis-server", &[]).unwrap();
-        let store = RedisStore::connect(&server.url(), Settings::default()).await.unwrap();
+        let store =
+            RedisStore::connect(&redis_url(&server.url()), Settings::default()).await.unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
         Self { store, connection, _server: server }
@@ -100,4 +102,11 @@ async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing()
     assert!(error.to_string().contains("WRONGTYPE"), "{error}");
     let filter = Filter { limits: Some(&["wide"]), key: None };
     assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
+}
+
+fn redis_url(text: &str) -> RedisUrl {
+    match text.parse() {
+        Ok(StoreUrl::Redis(url)) => url,
+        other => panic!("{other:?}"),
+    }
 }

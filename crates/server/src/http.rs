@@ -9,14 +9,17 @@ mod demo;
 mod encode;
 mod fields;
 mod problem;
+mod status;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::FromRef;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn;
 use axum::routing::{any, get, post};
 
+use crate::metrics::Metrics;
 use crate::wire::AppEngine;
 use problem::Problem;
 
@@ -24,11 +27,19 @@ pub use encode::decision as decision_json;
 
 type Engine = axum::extract::State<Arc<AppEngine>>;
 
+/// What the routes work on.
+#[derive(Clone, Debug, FromRef)]
+pub(crate) struct App {
+    pub(crate) engine: Arc<AppEngine>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
 /// Every route.
-pub(crate) fn router(engine: Arc<AppEngine>) -> Router {
+pub(crate) fn router(app: App) -> Router {
     let admin = Router::new()
         .route("/debug/state", get(debug::state))
         .route("/debug/reset", post(debug::reset))
+        .route("/metrics", get(status::metrics))
         .layer(from_fn(admin::guard));
     Router::new()
         .route("/v1/check", post(check::check))
@@ -41,10 +52,11 @@ pub(crate) fn router(engine: Arc<AppEngine>) -> Router {
         .route("/v1/renew", post(amend::renew))
         .route("/api/resource", any(demo::resource))
         .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(status::ready))
         .merge(admin)
         .fallback(async |uri: Uri| Problem::not_found(uri.path()))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             Problem::method_not_allowed(&method, uri.path())
         })
-        .with_state(engine)
+        .with_state(app)
 }

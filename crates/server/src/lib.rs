@@ -1,12 +1,13 @@
 //! The doors: what listens, and how it is wired to the engine.
 //!
 //! [`Server`] binds and serves until it is told to stop. `wire` is the only file that knows every
-//! crate; `http` is the only folder that knows HTTP.
+//! crate; `http` is the only folder that knows HTTP, `metrics` what is counted.
 
 mod http;
+mod metrics;
 mod server;
 mod wire;
 
 pub use http::decision_json;
 pub use server::{ServeError, Server};
-pub use wire::{AnyStore, AppEngine, OpenError, engine};
+pub use wire::{AnyStore, OpenError};

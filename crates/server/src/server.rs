@@ -14,12 +14,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tollkeeper_memory::SystemClock;
+use tollkeeper_core::StoreError;
+use tollkeeper_engine::Observer;
 use tollkeeper_policy::Policy;
 use tower_service::Service;
 
-use crate::http;
-use crate::wire::{AppEngine, engine};
+use crate::http::{self, App};
+use crate::metrics::Metrics;
+use crate::wire::{OpenError, app_engine};
 
 /// How long requests under way may take to finish once the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -45,6 +47,9 @@ pub enum ServeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The store cannot be opened as the policy says.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// `listen` opens no door.
     #[error("`listen` names no door; expected `http`")]
     NoDoor,
@@ -58,7 +63,7 @@ pub enum ServeError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    engine: Arc<AppEngine>,
+    app: App,
 }
 
 impl Server {
@@ -68,7 +73,16 @@ impl Server {
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|source| ServeError::Bind { address, source })?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, engine: Arc::new(engine(policy, SystemClock::new())) })
+        let metrics = Arc::new(Metrics::new(&policy));
+        let observer: Arc<dyn Observer> = Arc::clone(&metrics) as Arc<dyn Observer>;
+        let engine = Arc::new(app_engine(policy)?.observed(observer));
+        Ok(Self { listener, address, app: App { engine, metrics } })
+    }
+
+    /// Waits until the store can be asked. If it cannot, the server serves all the same: the
+    /// policy says what is told without it.
+    pub async fn store_opened(&self) -> Result<(), StoreError> {
+        self.app.engine.store().opened().await
     }
 
     /// Where it listens.
@@ -79,7 +93,7 @@ impl Server {
 
     /// Serves until `stop` is ready, then lets requests under way finish for a while.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        let router = http::router(self.engine);
+        let router = http::router(self.app);
         let connections = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut stop = std::pin::pin!(stop);

@@ -2,16 +2,24 @@
 //!
 //! [`model`] is an independent statement of the contract in exact rational arithmetic. [`suite`]
 //! is what every store must pass, [`vectors`] the golden cases that other languages read too.
-//! Time is a [`ManualClock`] that stands, jumps and steps back.
+//! Time is a [`ManualClock`] that stands, jumps and steps back. [`redis_server`] and [`proxy`] are
+//! real servers and a bad network between them and a test.
 
 pub mod case;
 pub mod dice;
+pub mod faulty;
+pub mod folder;
 pub mod model;
+pub mod peers;
+pub mod port;
+pub mod proxy;
 pub mod random;
 pub mod ready;
 pub mod redis_server;
 pub mod replay;
+pub mod resp;
 pub mod suite;
+pub mod tls;
 pub mod vectors;
 
 pub use tollkeeper_core::ManualClock;

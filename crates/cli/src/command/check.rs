@@ -1,13 +1,14 @@
 //! `tollkeeper check`
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
 use tollkeeper_engine::{Ask, Engine, Target};
 use tollkeeper_memory::SystemClock;
-use tollkeeper_policy::Policy;
+use tollkeeper_policy::{Policy, StoreUrl};
 use tollkeeper_server::{AnyStore, decision_json};
 
 use super::block_on;
@@ -15,6 +16,9 @@ use crate::args::CheckArgs;
 use crate::client::send;
 use crate::config::load;
 use crate::output::{Failure, human, say};
+
+/// How long a store may take to decide.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let decision = match &args.store {
@@ -63,10 +67,13 @@ fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
         },
     };
     let ask = Ask { target, key: Some(&args.key), cost: args.cost };
+    let url: StoreUrl = store.parse().map_err(Failure::told)?;
     block_on(async {
-        let store = AnyStore::open(store, policy.store(), SystemClock::new()).await;
+        let store = AnyStore::open(&url, policy.store(), SystemClock::new()).await;
         let engine = Engine::new(policy, store.map_err(Failure::told)?);
-        let verdict = engine.check(ask).await.map_err(Failure::told)?;
+        let deciding = tokio::time::timeout(PATIENCE, engine.check(ask)).await;
+        let late = |_| Failure::told("the store gave no answer within 5 s");
+        let verdict = deciding.map_err(late)?.map_err(Failure::told)?;
         Ok(decision_json(&verdict))
     })
 }

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use tokio::signal::unix::{SignalKind, signal};
-use tollkeeper_policy::{Limit, Policy};
+use tollkeeper_policy::{Limit, Policy, StoreUrl};
 use tollkeeper_server::Server;
 
 use super::block_on;
 use crate::args::ServeArgs;
 use crate::client::send;
 use crate::config::load_if_there;
-use crate::output::{Failure, announce, complain, table};
+use crate::output::{Failure, announce, complain, log_to_stderr, table, warn};
 
 /// Limits that are told at the start.
 const MOST_TOLD: usize = 5;
@@ -36,6 +36,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         Some(address) => policy.listening_on(address),
         None => policy,
     };
+    let policy = match &args.store {
+        Some(url) => policy.stored_at(url.parse().map_err(Failure::told)?),
+        None => policy,
+    };
     block_on(serve(policy, origin, args.demo))
 }
 
@@ -50,11 +54,22 @@ async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, F
     if all().count() > MOST_TOLD {
         limits.push(format!("and {} more (tollkeeper validate)", all().count() - MOST_TOLD));
     }
+    let store = match &policy.store().url {
+        StoreUrl::Redis(url) => format!("state on {}", url.place()),
+        _ => "embedded store".to_owned(),
+    };
+    let on_failure = policy.store().on_failure.name();
+    log_to_stderr();
     let server = Server::bind(policy).await.map_err(Failure::told)?;
     let address = server.address();
+    if let Err(error) = server.store_opened().await {
+        warn(&format!(
+            "{error}\n  until it can be used, each rule decides by its on_failure (default {on_failure})"
+        ));
+    }
     announce(&format!(
         "tollkeeper {} with {origin}: {}
-  http   http://{address}  (embedded store)
+  http   http://{address}  ({store})
   try    curl -i http://{address}/api/resource
          curl -s http://{address}/v1/check -d '{{\"key\":\"alice\",\"limit\":\"10/min\"}}'
          curl -s http://{address}/debug/state

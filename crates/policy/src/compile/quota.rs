@@ -55,7 +55,7 @@ fn build(algorithm: Algorithm, map: &RawMap) -> Option<Result<Quota, QuotaError>
 }
 
 fn block_fault(block: &RawField, map: &RawMap, error: &QuotaError) -> (Span, Fault) {
-    let any_secret = map.fields.iter().any(RawField::has_variable);
+    let any_secret = map.fields.iter().any(RawField::is_secret);
     let Some(field) = map.field(error.field()) else {
         let fault = match any_secret {
             true => Fault::new(format!("`{}` has a value that is out of range", block.name)),
@@ -66,7 +66,7 @@ fn block_fault(block: &RawField, map: &RawMap, error: &QuotaError) -> (Span, Fau
     // An inexact rate is told together with the capacity beside it.
     let secret = match error {
         QuotaError::Inexact { .. } => any_secret,
-        _ => field.has_variable(),
+        _ => field.is_secret(),
     };
     let fault = match (secret, error) {
         (false, QuotaError::Zero { .. }) if matches!(field.value, Some(Raw::DurationUs(_))) => {
@@ -102,7 +102,7 @@ pub(super) fn short(
     };
     let is = format!("{subject} {}", limit.scalar.quoted());
     let fault = match &error {
-        _ if limit.scalar.has_variable() || algorithm_is_secret => {
+        _ if limit.scalar.is_secret() || algorithm_is_secret => {
             Fault::new(format!("{is}, which does not fit its algorithm"))
         }
         ShortLimitError::Quota(error) => {

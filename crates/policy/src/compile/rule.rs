@@ -2,7 +2,7 @@
 
 use tollkeeper_core::{Algorithm, Quota, format_duration};
 
-use super::quota;
+use super::{quota, store};
 use crate::error::{Fault, Problems, quoted};
 use crate::fields::{Kind, RULE};
 use crate::raw::{Raw, RawField, RawLimit, RawMap, RawRule};
@@ -19,7 +19,13 @@ pub(super) fn rule(raw: &RawRule, problems: &mut Problems) -> Option<Rule> {
     name.ok()?;
     let quotas = limits.iter().map(|limit| (limit.label.clone(), limit.quota));
     match Rule::labelled(&*raw.name, quotas.collect()) {
-        Ok(rule) => Some(rule.shadow(map.flag("shadow").unwrap_or(false))),
+        Ok(rule) => {
+            let rule = rule.shadow(map.flag("shadow").unwrap_or(false));
+            Some(match store::on_failure(map) {
+                Some(on_failure) => rule.with_on_failure(on_failure),
+                None => rule,
+            })
+        }
         Err(error) => {
             let (mut span, mut fault) = (raw.name_span, Fault::new(error.to_string()));
             if let RuleError::DuplicateLimit { second, .. } = error {
@@ -111,7 +117,7 @@ impl<'r> Reading<'r, '_> {
 
     fn algorithm_is_secret(&self) -> bool {
         let field = self.map.field("algorithm");
-        field.is_some_and(RawField::has_variable)
+        field.is_some_and(RawField::is_secret)
     }
 
     fn blocks(&mut self) -> Vec<Block<'r>> {
@@ -185,7 +191,7 @@ impl<'r> Reading<'r, '_> {
             Some(Kind::Map(shape)) => shape.example,
             _ => "{ … }",
         };
-        let fault = match field.has_variable() {
+        let fault = match field.is_secret() {
             true => Fault::new(format!(
                 "`algorithm` is {}, and the rule has no block of that name",
                 field.quoted()

@@ -3,19 +3,17 @@
 //! What rates, durations and limits look like is core's to say; this file only asks it.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use tollkeeper_core::{Algorithm, Rate, ShortLimit, TextError, parse_duration_us};
+use tollkeeper_core::{Algorithm, Rate, ShortLimit, TextError, format_duration, parse_duration_us};
 
 use crate::error::{Fault, one_of};
 use crate::fields::Kind;
 use crate::nearest::nearest;
-use crate::policy::StoreUrl;
 use crate::raw::Raw;
+use crate::store_url::{EXPECTED, StoreUrl};
 use crate::yaml::Scalar;
-
-/// Stores that a later version will know.
-const LATER_STORES: &[&str] = &["redis", "rediss", "redis+unix", "redis+sentinel", "redis+cluster"];
 
 impl Kind {
     /// What the field takes, to follow the word "expected".
@@ -24,12 +22,16 @@ impl Kind {
             Self::Count { max } => format!("a whole number from 1 to {max}"),
             Self::Rate => expected_by(Rate::from_str("").err()),
             Self::Duration => expected_by(parse_duration_us("").err()),
+            Self::DurationWithin { min_us, max_us } => {
+                format!("a time from {} to {}", format_duration(*min_us), format_duration(*max_us))
+            }
             Self::Limit => expected_by(ShortLimit::from_str("").err()),
             Self::Limits => "a list of limits such as [20/s, 5000/day]".into(),
             Self::Flag => "`true` or `false`".into(),
             Self::Word(words) => one_of(words.iter().copied()),
+            Self::Text(form) => form.expected.into(),
             Self::Algorithm => one_of(Algorithm::ALL.map(Algorithm::name)),
-            Self::StoreUrl => "`memory://`".into(),
+            Self::StoreUrl => EXPECTED.into(),
             Self::Address => "an address and a port such as 127.0.0.1:8080".into(),
             Self::Map(shape) => format!("a map such as `{}`", shape.example),
             Self::Rules(_) => "a map such as `{ api: { limit: 100/min } }`".into(),
@@ -53,13 +55,20 @@ pub(super) fn value(subject: &str, kind: &Kind, scalar: &Scalar) -> Result<Raw, 
         Kind::Duration => parse_duration_us(text)
             .map(Raw::DurationUs)
             .map_err(|error| text_fault(subject, scalar, &error)),
+        Kind::DurationWithin { min_us, max_us } => {
+            duration_within(subject, *min_us..=*max_us, scalar).map(Raw::DurationUs)
+        }
         Kind::Flag => flag(subject, scalar).map(Raw::Flag),
         Kind::Word(words) => word(subject, words.iter().copied(), scalar).map(Raw::Word),
+        Kind::Text(form) => match (form.fits)(text) {
+            true => Ok(Raw::Text(text.to_owned())),
+            false => Err(scalar.fault(subject, ", which cannot be used here", None)),
+        },
         Kind::Algorithm => Algorithm::from_str(text).map(Raw::Algorithm).map_err(|_| {
             let names = Algorithm::ALL.map(Algorithm::name).into_iter();
             unknown_word(subject, names, scalar)
         }),
-        Kind::StoreUrl => store_url(subject, scalar).map(Raw::StoreUrl),
+        Kind::StoreUrl => store_url(scalar).map(Raw::StoreUrl),
         Kind::Address => address(subject, scalar).map(Raw::Address),
         Kind::Limits => Err(scalar.fault(
             subject,
@@ -81,7 +90,7 @@ pub(super) fn limit(subject: &str, scalar: &Scalar) -> Result<ShortLimit, Fault>
     ShortLimit::from_str(scalar.text()).map_err(|error| {
         let mut fault = text_fault(subject, scalar, &error);
         let text = scalar.text().trim();
-        if !scalar.has_variable() && text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+        if !scalar.is_secret() && text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
             fault.help = Some(format!("write a period: `{text}/s` or `{text}/min`"));
         }
         fault
@@ -91,6 +100,22 @@ pub(super) fn limit(subject: &str, scalar: &Scalar) -> Result<ShortLimit, Fault>
 fn text_fault(subject: &str, scalar: &Scalar, error: &TextError) -> Fault {
     let reason = format!(": {}", error.problem());
     scalar.fault(subject, &reason, None).expected(error.expected())
+}
+
+fn duration_within(
+    subject: &str,
+    range_us: RangeInclusive<u64>,
+    scalar: &Scalar,
+) -> Result<u64, Fault> {
+    let text = scalar.text().trim();
+    let us = parse_duration_us(text)
+        .map_err(|error| scalar.fault(subject, &format!(": {}", error.problem()), None))?;
+    if range_us.contains(&us) {
+        return Ok(us);
+    }
+    let is_bare = text.bytes().all(|b| b.is_ascii_digit());
+    let help = is_bare.then(|| format!("a bare number is seconds: write `{text}ms`"));
+    Err(scalar.fault(subject, ", which is out of range", help.filter(|_| us > 0)))
 }
 
 fn count(subject: &str, scalar: &Scalar) -> Result<u64, Fault> {
@@ -158,23 +183,16 @@ fn unknown_word(
     scalar.fault(subject, ", which is not known", help)
 }
 
-fn store_url(subject: &str, scalar: &Scalar) -> Result<StoreUrl, Fault> {
-    let text = scalar.text();
-    if text == "memory://" {
-        return Ok(StoreUrl::Memory);
-    }
-    // Only the scheme is named: a URL can hold a password.
-    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-    if scalar.has_variable() {
-        return Err(scalar.fault(subject, "", None));
-    }
-    Err(match scheme {
-        Some(scheme) if LATER_STORES.contains(&scheme) => {
-            Fault::new(format!("a store at `{scheme}://` is not supported by this version"))
-        }
-        Some("memory") => Fault::new("something follows `memory://`"),
-        Some(_) => Fault::new("this is a store that is not known"),
-        None => Fault::new("this is not the URL of a store"),
+fn store_url(scalar: &Scalar) -> Result<StoreUrl, Fault> {
+    StoreUrl::from_str(scalar.text()).map_err(|error| {
+        // The URL itself is not told: it can hold a password.
+        let message = match scalar.has_variable() {
+            true => format!("`url` is {}, which {}", scalar.quoted(), error.unquoted()),
+            false => format!("`url` {}", error.problem()),
+        };
+        let mut fault = Fault::new(message).expected(error.expected());
+        fault.help = error.help().map(str::to_owned);
+        fault
     })
 }
 

@@ -55,7 +55,8 @@ fn value(inside: &str, env: Lookup<'_>) -> Result<String, Fault> {
     let mut chars = name.chars();
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     if !chars.next().is_some_and(letter) || !chars.all(|c| letter(c) || c.is_ascii_digit()) {
-        return Err(Fault::new(format!("`{name}` is not the name of a variable"))
+        // Not quoted: it may be part of a password that has a `${` in it.
+        return Err(Fault::new("this is not the name of a variable")
             .expected("letters, digits and `_`, such as `${NAME}` or `${NAME:-default}`")
             .help("write `$${` for the two characters themselves"));
     }

@@ -65,20 +65,21 @@ pub(super) async fn state(
     let entries = engine.inspect(query.rule.as_deref(), query.key.as_deref(), most).await?;
     let rules = engine.policy().rules();
     let named = |rule: &str| query.rule.as_deref().is_none_or(|wanted| wanted == rule);
+    let (store, prefix) = (engine.store().kind(), engine.store().prefix());
     let mut shown = Map::new();
     for rule in rules.iter().filter(|rule| named(rule.name())) {
-        shown.insert(rule.name().to_owned(), empty(rule.algorithm().name()));
+        shown.insert(rule.name().to_owned(), empty(store, rule.algorithm().name()));
     }
     for entry in &entries {
         let rule = entry.limit.split('/').next().unwrap_or_default();
         let algorithm = entry.algorithm.name();
-        let group = shown.entry(rule).or_insert_with(|| empty(algorithm));
+        let group = shown.entry(rule).or_insert_with(|| empty(store, algorithm));
         if group["algorithm"] != algorithm {
             // Limits that came with requests need not be of one kind.
             group["algorithm"] = Value::Null;
         }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
-            let name = state_name("rl", &entry.limit, entry.algorithm, &entry.key);
+            let name = state_name(prefix, &entry.limit, entry.algorithm, &entry.key);
             keys.insert(name, one_state(engine.policy().quota(&entry.limit), entry));
         }
     }
@@ -98,8 +99,8 @@ pub(super) async fn reset(
     Ok(Json(json!({ "reset": forgotten })).into_response())
 }
 
-fn empty(algorithm: &str) -> Value {
-    json!({ "algorithm": algorithm, "store": "memory", "keys": {} })
+fn empty(store: &str, algorithm: &str) -> Value {
+    json!({ "algorithm": algorithm, "store": store, "keys": {} })
 }
 
 fn one_state(quota: Option<&Quota>, entry: &Entry) -> Value {

@@ -23,14 +23,15 @@ pub(super) async fn resource(
     let verdict = engine.check(ask).await?;
     if !verdict.allowed() {
         let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-        return Ok(encode::too_many_requests(&verdict, accept));
+        return Ok(encode::refusal(&verdict, accept));
     }
     let decision = verdict.decision();
     if decision.delay_us > 0 {
         tokio::time::sleep(Duration::from_micros(decision.delay_us)).await;
     }
     if let Some(permit) = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit) {
-        engine.release(permit).await?;
+        // A permit that cannot be given back ends by itself.
+        let _ = engine.release(permit).await;
     }
     let body = json!({ "message": "Here is your resource", "remaining": decision.remaining });
     Ok((encode::headers(&verdict), Json(body)).into_response())

@@ -22,24 +22,37 @@ fn seconds(us: u64) -> u64 {
     us.div_ceil(1_000_000)
 }
 
-/// The answer of the API: the decision as JSON, 200 or 429, with headers.
+/// The answer of the API: the decision as JSON, 200, 429 or 503, with headers.
 pub(crate) fn answer(verdict: &Verdict) -> Response {
-    let status = if verdict.allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+    let status = if verdict.allowed() { StatusCode::OK } else { refusal_status(verdict) };
     (status, headers(verdict), Json(decision(verdict))).into_response()
 }
 
+/// Who was denied because the store failed has done nothing too often.
+fn refusal_status(verdict: &Verdict) -> StatusCode {
+    match verdict.failed_closed() {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::TOO_MANY_REQUESTS,
+    }
+}
+
 /// The refusal that a client of a protected route sees.
-pub(crate) fn too_many_requests(verdict: &Verdict, accept: Option<&str>) -> Response {
-    let violated: Vec<&str> =
-        verdict.limits().filter(|limit| limit.outcome.denies()).map(|limit| limit.name).collect();
+pub(crate) fn refusal(verdict: &Verdict, accept: Option<&str>) -> Response {
+    let status = refusal_status(verdict);
     let mut body = json!({
         "error": "rate_limited",
         "message": message(verdict),
         "type": QUOTA_EXCEEDED,
-        "title": "Too Many Requests",
-        "status": 429,
-        "violated-policies": violated,
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
     });
+    if verdict.failed_closed() {
+        body["error"] = "limiter_unavailable".into();
+        body["type"] = "about:blank".into();
+    } else {
+        let violated = verdict.limits().filter(|limit| limit.outcome.denies());
+        body["violated-policies"] = violated.map(|limit| limit.name).collect();
+    }
     if let (Value::Object(body), Value::Object(numbers)) = (&mut body, decision(verdict)) {
         body.extend(numbers);
     }
@@ -47,7 +60,7 @@ pub(crate) fn too_many_requests(verdict: &Verdict, accept: Option<&str>) -> Resp
     let kind = if problem { "application/problem+json" } else { "application/json" };
     let mut headers = headers(verdict);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    (StatusCode::TOO_MANY_REQUESTS, headers, body.to_string()).into_response()
+    (status, headers, body.to_string()).into_response()
 }
 
 /// What the client can do about it.

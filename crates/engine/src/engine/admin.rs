@@ -1,0 +1,45 @@
+//! What operators ask: which states are stored, and to forget them.
+
+use tollkeeper_core::{Entry, Filter, Store};
+
+use super::Engine;
+use crate::ask::Target;
+use crate::error::EngineError;
+use crate::met::Met;
+
+/// How long these calls may take: they look at every key.
+const PATIENCE_US: u64 = 5_000_000;
+
+impl<S: Store, L: Store> Engine<S, L> {
+    /// Shows at most `most` stored states of a rule, or of everything, for a key, or for all.
+    pub async fn inspect(
+        &self,
+        rule: Option<&str>,
+        key: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let met = rule.map(|name| Met::find(&self.policy, Target::Rule(name))).transpose()?;
+        let limits = met.as_ref().map(limit_names);
+        let call = self.store.inspect(Filter { limits: limits.as_deref(), key }, most);
+        match &self.safety {
+            None => Ok(call.await?),
+            Some(safety) => Ok(safety.guard.call_patiently(PATIENCE_US, call).await?),
+        }
+    }
+
+    /// Forgets the stored states of a rule, or of everything, for a key, or for all.
+    pub async fn reset(&self, rule: Option<&str>, key: Option<&str>) -> Result<u64, EngineError> {
+        let met = rule.map(|name| Met::find(&self.policy, Target::Rule(name))).transpose()?;
+        let limits = met.as_ref().map(limit_names);
+        let filter = Filter { limits: limits.as_deref(), key };
+        let call = self.store.reset(filter);
+        let Some(safety) = &self.safety else { return Ok(call.await?) };
+        let forgotten = safety.guard.call_patiently(PATIENCE_US, call).await;
+        safety.fallback.local().reset(filter).await?;
+        Ok(forgotten?)
+    }
+}
+
+fn limit_names(met: &Met) -> Vec<&str> {
+    met.limits().map(|met| met.limit).collect()
+}

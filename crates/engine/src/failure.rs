@@ -1,0 +1,159 @@
+//! What a request is told when the store gave no answer: each limit by its rule's choice of open,
+//! closed or static; and how the local limiter of `static` is kept warm.
+
+use smallvec::SmallVec;
+use tollkeeper_core::{
+    Amended, Amendment, Answer, Change, Check, Outcome, Quota, Request, Store, StoreError, Ticket,
+};
+use tollkeeper_policy::{OnFailure, StoreSettings};
+
+use crate::error::EngineError;
+use crate::met::Met;
+
+/// When a request that a failed store denied may come again: by then a store that is back is asked.
+const CLOSED_RETRY_US: u64 = 1_000_000;
+
+/// The limiter of this process, for when the store gives no answer.
+#[derive(Debug)]
+pub(crate) struct Fallback<L> {
+    local: L,
+    on_failure: OnFailure,
+    nodes: u64,
+}
+
+/// What is decided: the limits, for whom, and how much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) met: &'a Met,
+    pub(crate) key: &'a str,
+    pub(crate) cost: u64,
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl<L: Store> Fallback<L> {
+    pub(crate) fn new(local: L, settings: &StoreSettings) -> Self {
+        Self { local, on_failure: settings.on_failure, nodes: settings.nodes }
+    }
+
+    pub(crate) fn local(&self) -> &L {
+        &self.local
+    }
+
+    /// What each limit does without the store, in their order.
+    pub(crate) fn choices(&self, met: &Met) -> SmallVec<[OnFailure; 4]> {
+        met.limits().map(|met| met.on_failure.unwrap_or(self.on_failure)).collect()
+    }
+
+    /// Decides without the store. Limits that fail open admit; those that fail closed deny, and
+    /// then nothing is charged; the others are decided here, all or nothing.
+    pub(crate) async fn decide(&self, asked: Asked<'_>) -> Result<Answer, EngineError> {
+        let choices = self.choices(asked.met);
+        let mut limits = asked.met.limits().zip(&choices);
+        let denied = limits.any(|(met, choice)| *choice == OnFailure::Closed && !met.shadow);
+        let cost = if denied { 0 } else { asked.cost };
+        let shares = self.shares(asked.met);
+        let checks = asked.met.limits().zip(&shares).zip(&choices);
+        let local = checks.filter(|(_, choice)| **choice == OnFailure::Static);
+        let local = local.map(|((met, quota), _)| Check {
+            limit: met.limit,
+            quota,
+            key: asked.key,
+            cost,
+            shadow: met.shadow,
+        });
+        let request = Request::new(local, asked.ticket)?;
+        let answer = one(self.local.decide(&[request]).await)?;
+        let mut decided = answer.outcomes().iter();
+        let outcomes = asked.met.limits().zip(&choices).map(|(met, choice)| match choice {
+            OnFailure::Static => decided.next().copied().unwrap_or_else(|| open(met.quota, false)),
+            OnFailure::Closed => closed(met.quota, met.shadow),
+            _ => open(met.quota, met.shadow),
+        });
+        let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
+        let charged = answer.charged_at_us.is_some();
+        Ok(Answer::new(answer.now_us, charged, outcomes))
+    }
+
+    /// Lets the local limiter know what the store said, so that it begins where the store ended.
+    pub(crate) async fn learn(&self, asked: Asked<'_>, answer: &Answer) {
+        let shares = self.shares(asked.met);
+        let choices = self.choices(asked.met);
+        let limits = asked.met.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
+        for (((met, quota), _), outcome) in
+            limits.filter(|((_, choice), _)| **choice == OnFailure::Static)
+        {
+            if let Quota::Concurrency(_) = quota {
+                self.learn_permit(asked, met.limit, quota, answer).await;
+                continue;
+            }
+            // Its share of what is left, rounded down.
+            let left = u128::from(outcome.remaining) * u128::from(quota.limit());
+            let left = left / u128::from(outcome.limit.max(1));
+            let change = Change::LeaveAtMost { units: u64::try_from(left).unwrap_or(u64::MAX) };
+            let amendment = Amendment { limit: met.limit, quota, key: asked.key, change };
+            // A table that is full has counted that.
+            let _ = self.local.amend(&[amendment]).await;
+        }
+    }
+
+    /// A permit that the store gave is held here, too, where there is room.
+    async fn learn_permit(&self, asked: Asked<'_>, limit: &str, quota: &Quota, answer: &Answer) {
+        if answer.charged_at_us.is_none() {
+            return;
+        }
+        let check = Check { limit, quota, key: asked.key, cost: asked.cost, shadow: false };
+        if let Ok(request) = Request::new([check], asked.ticket) {
+            let _ = self.local.decide(&[request]).await;
+        }
+    }
+
+    /// Amends the local states of limits that the store has amended, or that are kept only here.
+    pub(crate) async fn amend(
+        &self,
+        met: &Met,
+        key: &str,
+        change: Change,
+    ) -> Vec<Result<Amended, StoreError>> {
+        let shares = self.shares(met);
+        let amendments: SmallVec<[Amendment<'_>; 4]> = met
+            .limits()
+            .zip(&shares)
+            .map(|(met, quota)| Amendment { limit: met.limit, quota, key, change })
+            .collect();
+        self.local.amend(&amendments).await
+    }
+
+    fn shares(&self, met: &Met) -> SmallVec<[Quota; 4]> {
+        met.limits().map(|met| met.quota.share(self.nodes)).collect()
+    }
+}
+
+/// The only answer of a call with one request.
+pub(crate) fn one<T>(answers: Vec<Result<T, StoreError>>) -> Result<T, StoreError> {
+    let missing = || Err(StoreError::may_have_run("no answer came"));
+    answers.into_iter().next().unwrap_or_else(missing)
+}
+
+/// The numbers of a limit that nobody counts at the moment.
+fn open(quota: &Quota, shadow: bool) -> Outcome {
+    Outcome {
+        allowed: true,
+        shadow,
+        limit: quota.limit(),
+        remaining: quota.limit(),
+        retry_after_us: Some(0),
+        reset_after_us: 0,
+        delay_us: 0,
+    }
+}
+
+/// The numbers of a limit that admits nobody at the moment.
+fn closed(quota: &Quota, shadow: bool) -> Outcome {
+    Outcome {
+        allowed: false,
+        remaining: 0,
+        retry_after_us: Some(CLOSED_RETRY_US),
+        reset_after_us: CLOSED_RETRY_US,
+        ..open(quota, shadow)
+    }
+}

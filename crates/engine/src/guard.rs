@@ -1,0 +1,166 @@
+//! Owns [`Guard`]: no call to the store waits past its deadline, and a store that fails is not
+//! asked.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use parking_lot::Mutex;
+use tollkeeper_core::{StoreError, format_duration};
+
+use crate::breaker::{Breaker, BreakerState, Turn};
+use crate::observe::{Observer, StoreChange};
+use crate::timer::Timer;
+
+/// The most calls to the store at once; further ones fail at once.
+pub const MAX_IN_FLIGHT: usize = 1024;
+
+/// How the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// What the breaker says.
+    pub breaker: BreakerState,
+    /// How long the store has been down; 0 while it is up.
+    pub down_for_us: u64,
+}
+
+/// Stands between the engine and a store that can fail.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    timer: Arc<dyn Timer>,
+    observer: Arc<dyn Observer>,
+    breaker: Mutex<Breaker>,
+    in_flight: AtomicUsize,
+    timeout_us: u64,
+}
+
+impl Guard {
+    pub(crate) fn new(
+        timer: Arc<dyn Timer>,
+        observer: Arc<dyn Observer>,
+        timeout_us: u64,
+        seed: u64,
+    ) -> Self {
+        let breaker = Mutex::new(Breaker::new(seed, 2 * timeout_us));
+        Self { timer, observer, breaker, in_flight: AtomicUsize::new(0), timeout_us }
+    }
+
+    pub(crate) fn observed(&mut self, observer: Arc<dyn Observer>) {
+        self.observer = observer;
+    }
+
+    /// The deadline of a decision that begins now.
+    pub(crate) fn deadline_us(&self) -> u64 {
+        self.timer.now_us() + self.timeout_us
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        let breaker = self.breaker.lock();
+        Health { breaker: breaker.state(), down_for_us: breaker.down_for_us(self.timer.now_us()) }
+    }
+
+    /// What `call` answers, unless the store is not to be asked or does not answer by
+    /// `deadline_us`. A call that was begun is never begun again.
+    pub(crate) async fn call<T>(
+        &self,
+        deadline_us: u64,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let began_us = self.timer.now_us();
+        if began_us >= deadline_us {
+            return Err(StoreError::did_not_run("there was no time left to ask the store"));
+        }
+        let mut under_way = self.enter(began_us)?;
+        let answered = self.by(began_us, deadline_us, call).await;
+        under_way.ended = true;
+        let now_us = self.timer.now_us();
+        self.observer.store_called(now_us.saturating_sub(began_us));
+        self.learn(now_us, answered.as_ref().err());
+        answered
+    }
+
+    /// The same without the breaker, for calls that are long and rare.
+    pub(crate) async fn call_patiently<T>(
+        &self,
+        patience_us: u64,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let began_us = self.timer.now_us();
+        self.by(began_us, began_us + patience_us, call).await
+    }
+
+    fn enter(&self, now_us: u64) -> Result<UnderWay<'_>, StoreError> {
+        let others = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        // From here on it is counted, and so uncounted on every way out.
+        let mut under_way = UnderWay { guard: self, ended: true };
+        if others >= MAX_IN_FLIGHT {
+            let message = format!("{MAX_IN_FLIGHT} calls to the store are under way");
+            return Err(StoreError::did_not_run(message));
+        }
+        if !self.breaker.lock().admits(now_us, others) {
+            return Err(StoreError::did_not_run("the store is down"));
+        }
+        under_way.ended = false;
+        Ok(under_way)
+    }
+
+    /// What `call` answers by `deadline_us`.
+    async fn by<T>(
+        &self,
+        began_us: u64,
+        deadline_us: u64,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut call = pin!(call);
+        let mut deadline = self.timer.at(deadline_us);
+        poll_fn(|context| {
+            // An answer that is there counts, however late somebody looks.
+            if let Poll::Ready(answered) = call.as_mut().poll(context) {
+                return Poll::Ready(answered);
+            }
+            deadline.as_mut().poll(context).map(|()| {
+                let within = format_duration(deadline_us - began_us);
+                Err(StoreError::may_have_run(format!("the store gave no answer within {within}")))
+            })
+        })
+        .await
+    }
+
+    fn learn(&self, now_us: u64, error: Option<&StoreError>) {
+        let turn = {
+            let mut breaker = self.breaker.lock();
+            match error {
+                Some(error) if !error.is_of_state() => breaker.failed(now_us),
+                _ => breaker.answered(now_us),
+            }
+        };
+        if let Some(error) = error.filter(|error| error.is_of_state()) {
+            self.observer.state_failed(error);
+        }
+        let change = match turn {
+            None => return,
+            Some(Turn::Up { after_us }) => StoreChange::Up { after_us },
+            Some(Turn::Down) => {
+                StoreChange::Down { reason: error.map_or_else(String::new, ToString::to_string) }
+            }
+        };
+        self.observer.store_changed(&change);
+    }
+}
+
+/// A call that is counted until it ends, or its caller gives it up.
+struct UnderWay<'a> {
+    guard: &'a Guard,
+    ended: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.guard.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.ended {
+            self.guard.breaker.lock().abandoned();
+        }
+    }
+}

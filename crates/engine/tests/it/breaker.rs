@@ -1,0 +1,90 @@
+//! A sick store is not asked; a well one is asked again, by itself, and people hear of it once.
+
+use tollkeeper_engine::{BreakerState, Source, StoreChange};
+use tollkeeper_testkit::faulty::Mood;
+
+use crate::kit::Bench;
+
+const POLICY: &str = "rules: { api: { limit: 100000/min } }";
+
+#[test]
+fn a_silent_store_is_soon_not_asked_any_more() {
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Silent);
+    bench.time_out("api", 5);
+    assert_eq!(bench.engine.health().breaker, BreakerState::Open);
+    let before = bench.engine.store().calls();
+    for _ in 0..1000 {
+        assert_eq!(bench.at_once("api", "alice").source(), Source::Fallback);
+    }
+    assert_eq!(bench.engine.store().calls(), before);
+}
+
+#[test]
+fn it_is_asked_again_by_itself_within_a_second_of_its_return_and_not_by_all_at_once() {
+    for outage_us in [10_000, 300_000, 5_000_000, 60_000_000] {
+        let bench = Bench::new(POLICY);
+        bench.mood(Mood::Refusing);
+        let step_us = 5_000;
+        for _ in 0..outage_us / step_us {
+            let _ = bench.at_once("api", "alice");
+            bench.timer.advance(step_us);
+        }
+        bench.mood(Mood::Well);
+        let mut waited_us = 0;
+        while bench.engine.health().breaker != BreakerState::Closed {
+            let _ = bench.at_once("api", "alice");
+            bench.timer.advance(1_000);
+            waited_us += 1_000;
+            assert!(waited_us < 1_000_000, "after an outage of {outage_us} µs");
+        }
+    }
+}
+
+#[test]
+fn the_warm_up_lets_ever_more_callers_through() {
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Refusing);
+    for _ in 0..5 {
+        let _ = bench.at_once("api", "alice");
+    }
+    bench.mood(Mood::Silent);
+    bench.timer.advance(1_000_000);
+    // A hundred callers come at once: one of them asks.
+    let mut begun: Vec<_> = (0..100).map(|_| bench.begin("api", "alice")).collect();
+    let waiting = begun.iter_mut().filter_map(|begun| begun.poll().is_none().then_some(())).count();
+    assert_eq!(waiting, 1);
+}
+
+#[test]
+fn people_hear_once_that_it_went_and_once_that_it_is_back_and_after_how_long() {
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Refusing);
+    for _ in 0..1000 {
+        let _ = bench.at_once("api", "alice");
+        bench.timer.advance(10_000);
+    }
+    bench.mood(Mood::Well);
+    for _ in 0..1000 {
+        let _ = bench.at_once("api", "alice");
+        bench.timer.advance(1_000);
+    }
+    let changes = bench.heard.changes.lock().unwrap();
+    let [StoreChange::Down { reason }, StoreChange::Up { after_us }] = changes.as_slice() else {
+        panic!("{changes:?}")
+    };
+    assert_eq!(reason, "refused");
+    // It failed for the fifth time after 40 ms, and was well after ten seconds.
+    assert!((9_960_000..10_960_000).contains(after_us), "{after_us}");
+    assert_eq!(*bench.heard.decided.lock().unwrap(), 2000);
+}
+
+#[test]
+fn health_tells_for_how_long() {
+    let bench = Bench::new(POLICY);
+    assert_eq!(bench.engine.health().down_for_us, 0);
+    bench.mood(Mood::Silent);
+    bench.time_out("api", 5);
+    bench.timer.advance(7_000_000);
+    assert_eq!(bench.engine.health().down_for_us, 7_000_000);
+}

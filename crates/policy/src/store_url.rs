@@ -1,0 +1,92 @@
+//! Owns [`StoreUrl`]: which store keeps the state, as the policy file and the command line name it.
+//!
+//! A user or a password is in no message, in no `Debug` output and in no place that is shown.
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use tollkeeper_core::{RedisAddress, RedisUrl, Secret};
+
+mod parse;
+
+pub(crate) use parse::EXPECTED;
+
+/// Which store keeps the state.
+///
+/// ```
+/// use tollkeeper_policy::StoreUrl;
+///
+/// let Ok(StoreUrl::Redis(server)) = "redis://app:pa%40ss@[::1]/2".parse() else { panic!() };
+/// assert_eq!(server.place(), "[::1]:6379/2");
+/// assert_eq!(server.password.unwrap().expose(), "pa@ss");
+///
+/// let error = "reddis://:hunter2@localhost".parse::<StoreUrl>().unwrap_err();
+/// assert_eq!(error.help(), Some("did you mean `redis://`?"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreUrl {
+    /// `memory://`: this process.
+    #[default]
+    Memory,
+    /// `redis://`, `rediss://` or `redis+unix://`: a server.
+    Redis(RedisUrl),
+}
+
+impl FromStr for StoreUrl {
+    type Err = StoreUrlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse::parse(text)
+    }
+}
+
+/// Why a text is not the URL of a store.
+///
+/// Its `Display` is a sentence about "the store's URL", with what was expected and the advice. No
+/// part of a user or a password is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreUrlError {
+    problem: String,
+    /// The problem without any piece of the URL.
+    unquoted: &'static str,
+    expected: String,
+    help: Option<String>,
+}
+
+impl StoreUrlError {
+    /// What is wrong, to follow the name of what is wrong: "has no host".
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// What would have been accepted.
+    #[must_use]
+    pub fn expected(&self) -> &str {
+        &self.expected
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// The problem without any piece of the URL, for one that is wholly secret.
+    pub(crate) fn unquoted(&self) -> &'static str {
+        self.unquoted
+    }
+}
+
+impl fmt::Display for StoreUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the store's URL {}; expected {}", self.problem, self.expected)?;
+        match &self.help {
+            Some(help) => write!(f, "; {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for StoreUrlError {}

@@ -1,0 +1,190 @@
+//! The settings of the store: their defaults, their spellings and their edges.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+
+use tollkeeper_core::{Quota, WhenFull};
+use tollkeeper_policy::{OnFailure, Policy, RedisUrl, Rule, StoreSettings, StoreUrl};
+
+const RULES: &str = "\nrules: { r: { limit: 1/s } }\n";
+
+fn settings(store: &str) -> StoreSettings {
+    let text = format!("store: {{ {store} }}{RULES}");
+    match Policy::parse(&text, &|_| None) {
+        Ok(policy) => policy.store().clone(),
+        Err(errors) => panic!("{}", errors.render("-", &text)),
+    }
+}
+
+fn refused(store: &str) -> String {
+    let text = format!("store: {{ {store} }}{RULES}");
+    let errors = Policy::parse(&text, &|_| None).expect_err(store);
+    let told = errors.iter().map(|error| {
+        let expected = error.expected.iter().map(|text| format!("; expected {text}"));
+        let help = error.help.iter().map(|text| format!("; {text}"));
+        format!("{error}{}", expected.chain(help).collect::<String>())
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_the_file_does_not_say() {
+    let store = settings("");
+    assert_eq!(store, StoreSettings::default());
+    assert_eq!((store.url, store.max_keys), (StoreUrl::Memory, 1_000_000));
+    assert_eq!((store.timeout_us, store.on_failure), (20_000, OnFailure::Static));
+    assert_eq!((store.connections, store.nodes), (2, 1));
+    assert_eq!((store.prefix.as_str(), store.ca), ("rl", None));
+}
+
+#[test]
+fn what_the_file_says() {
+    let store = settings(
+        "url: \"rediss://127.0.0.1\", timeout: 5ms, on_failure: closed, connections: 8, nodes: 3, \
+         prefix: \"my-app_1.x:\", ca: certs/ca.pem, max_keys: 9, when_full: allow",
+    );
+    let StoreUrl::Redis(server) = &store.url else { panic!("a server") };
+    assert_eq!((server.place(), server.is_tls()), ("127.0.0.1:6379".to_owned(), true));
+    assert_eq!((store.timeout_us, store.on_failure), (5_000, OnFailure::Closed));
+    assert_eq!((store.connections, store.nodes), (8, 3));
+    assert_eq!(store.prefix, "my-app_1.x:");
+    assert_eq!(store.ca.as_deref(), Some(Path::new("certs/ca.pem")));
+    assert_eq!((store.max_keys, store.when_full), (9, WhenFull::Allow));
+}
+
+#[test]
+fn the_grown_file_of_the_manual() {
+    let store = "url: redis://127.0.0.1:6379\n  timeout: 20ms\n  on_failure: static";
+    let text = format!("store:\n  {store}   # the default\n{RULES}");
+    let policy = Policy::parse(&text, &|_| None).unwrap();
+    assert_eq!(policy.store().url, StoreUrl::Redis(RedisUrl::default()));
+    assert_eq!(policy.store().timeout_us, 20_000);
+}
+
+#[test]
+fn a_variable_chooses_between_memory_and_a_server() {
+    let text = format!(
+        "store:\n  url: ${{REDIS_URL:-memory://}}\n  timeout: 50ms\n  on_failure: open\n  \
+         connections: 4\n  nodes: 2\n  prefix: app\n  ca: ca.pem\n  max_keys: 5\n{RULES}"
+    );
+    let parse = |url: Option<&str>| Policy::parse(&text, &|_| url.map(str::to_owned));
+    let store = parse(None).unwrap().store().clone();
+    assert_eq!((store.url, store.timeout_us, store.nodes), (StoreUrl::Memory, 50_000, 2));
+    let store = parse(Some("rediss://:pw@h")).unwrap().store().clone();
+    let StoreUrl::Redis(server) = store.url else { panic!("a server") };
+    assert_eq!(server.password.unwrap().expose(), "pw");
+    assert_eq!(
+        parse(Some("redis://:pw@h")).unwrap_err().to_string(),
+        "8:3: `ca` is given, and the store's URL does not begin with `rediss://`"
+    );
+}
+
+#[test]
+fn an_authority_needs_tls() {
+    for url in ["redis://h", "redis+unix:///r"] {
+        assert_eq!(
+            refused(&format!("ca: ca.pem, url: \"{url}\"")),
+            "1:10: `ca` is given, and the store's URL does not begin with `rediss://`; \
+             write `rediss://` for a connection with TLS, or remove `ca`"
+        );
+    }
+    assert_eq!(settings("ca: ca.pem").ca.unwrap(), Path::new("ca.pem"));
+    // What is wrong with the URL is enough.
+    assert!(!refused("ca: ca.pem, url: \"redis://\"").contains("`ca`"));
+    assert!(refused("ca: \"\"").starts_with("1:14: `ca` is ``, which cannot be used here"));
+}
+
+#[test]
+fn times_at_their_edges() {
+    for (text, us) in [("1ms", 1_000), ("10s", 10_000_000), ("0.02", 20_000), ("1500us", 1_500)] {
+        assert_eq!(settings(&format!("timeout: {text}")).timeout_us, us, "{text}");
+    }
+    let expected = "expected a time from 1ms to 10s";
+    for text in ["999us", "0", "10001ms", "11", "1m"] {
+        let told = refused(&format!("timeout: {text}"));
+        let out = format!("1:19: `timeout` is `{text}`, which is out of range; {expected}");
+        assert!(told.starts_with(&out), "{told}");
+    }
+    assert!(refused("timeout: 20").ends_with("; a bare number is seconds: write `20ms`"));
+    assert!(!refused("timeout: 0").contains("bare"));
+    assert!(refused("timeout: soon").ends_with(expected));
+    assert!(refused("timeout: -1s").ends_with(expected));
+}
+
+#[test]
+fn counts_at_their_edges() {
+    assert_eq!(settings("connections: 1").connections, 1);
+    assert_eq!(settings("connections: 64").connections, 64);
+    assert_eq!(settings("nodes: 1").nodes, 1);
+    assert_eq!(settings("nodes: 100000").nodes, 100_000);
+    for (field, max) in [("connections", 64_u64), ("nodes", 100_000), ("max_keys", 1_000_000_000)] {
+        for wrong in [0, max + 1] {
+            let told = refused(&format!("{field}: {wrong}"));
+            let message = format!("`{field}` is `{wrong}`, which is out of range");
+            assert!(told.contains(&message), "{told}");
+            assert!(told.ends_with(&format!("expected a whole number from 1 to {max}")), "{told}");
+        }
+        assert!(refused(&format!("{field}: many")).contains("is not a whole number in digits"));
+    }
+}
+
+#[test]
+fn prefixes_at_their_edges() {
+    let long = "p".repeat(32);
+    for text in ["r", "0", ":", "a.b:c_d-E9", &long] {
+        assert_eq!(settings(&format!("prefix: \"{text}\"")).prefix, text);
+    }
+    for text in ["", "a b", "ä", "a{b", "a*", &"p".repeat(33)] {
+        assert_eq!(
+            refused(&format!("prefix: \"{text}\"")),
+            format!(
+                "1:18: `prefix` is `{text}`, which cannot be used here; \
+                 expected 1 to 32 letters, digits, `-`, `_`, `.` or `:`"
+            )
+        );
+    }
+}
+
+#[test]
+fn failures_of_the_store_and_of_a_rule() {
+    let text = "store: { on_failure: open }\nrules:\n  a: { limit: 1/s }\n  \
+                b: { limit: 1/s, on_failure: closed, shadow: true }\n  \
+                c: { limit: 1/s, on_failure: static }\n";
+    let policy = Policy::parse(text, &|_| None).unwrap();
+    assert_eq!(policy.store().on_failure, OnFailure::Open);
+    let of_rules: Vec<_> = policy.rules().iter().map(Rule::on_failure).collect();
+    assert_eq!(of_rules, [None, Some(OnFailure::Closed), Some(OnFailure::Static)]);
+    assert!(policy.rules()[1].is_shadow());
+
+    for on_failure in OnFailure::ALL {
+        let read = settings(&format!("on_failure: {}", on_failure.name())).on_failure;
+        assert_eq!(read, on_failure);
+        let rule = Rule::new("r", [Quota::fixed_window(1, 1).unwrap()]).unwrap();
+        assert_eq!(rule.on_failure(), None);
+        assert_eq!(rule.with_on_failure(on_failure).on_failure(), Some(on_failure));
+    }
+    assert_eq!(
+        refused("on_failure: opened"),
+        "1:22: `on_failure` is `opened`, which is not known; \
+         expected one of `open`, `closed`, `static`; did you mean `open`?"
+    );
+}
+
+#[test]
+fn stores_of_a_later_version() {
+    assert!(
+        refused("url: [\"redis://a\", \"redis://b\"]")
+            .contains("1:15: `url` is a list; expected `memory://`, `redis://host:port/db`")
+    );
+    assert!(
+        refused("url: [\"redis://a\"]")
+            .ends_with("a list of stores is not supported by this version")
+    );
+    for scheme in ["redis+sentinel", "redis+cluster"] {
+        let told = refused(&format!("url: \"{scheme}://:pw@h1,h2/mymaster/0\""));
+        let message = format!("`url` begins with `{scheme}://`, which is not supported by this");
+        assert!(told.contains(&message), "{told}");
+    }
+}

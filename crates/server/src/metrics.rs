@@ -1,0 +1,239 @@
+//! Owns [`Metrics`]: what is counted, and how `/metrics` tells it. Nothing is counted per key.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use tollkeeper_core::StoreError;
+use tollkeeper_engine::{BreakerState, LimitVerdict, Observer, Source, StoreChange, Verdict};
+use tollkeeper_policy::{OnFailure, Policy};
+
+use crate::wire::AppEngine;
+use striped::Striped;
+
+mod striped;
+
+/// The rule's name of limits that came with requests.
+const INLINE: &str = "inline";
+
+const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
+const SOURCES: [Source; 2] = [Source::Store, Source::Fallback];
+
+/// Counters of one rule: its decisions, then what it did without the store.
+const DECISIONS: usize = RESULTS.len() * SOURCES.len();
+const PER_RULE: usize = DECISIONS + OnFailure::ALL.len();
+
+/// What is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    /// The rules' names, and last the one of limits that came with requests.
+    rules: Vec<String>,
+    counters: Striped,
+    store_seconds: Histogram,
+    states_failed: Striped,
+}
+
+impl Metrics {
+    /// Counts for the rules of `policy`.
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let names = policy.rules().iter().map(|rule| rule.name().to_owned());
+        let rules: Vec<String> = names.chain([INLINE.to_owned()]).collect();
+        Self {
+            counters: Striped::new(rules.len() * PER_RULE),
+            rules,
+            // From 50 µs to 1.6 s.
+            store_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
+            states_failed: Striped::new(1),
+        }
+    }
+
+    fn rule(&self, limit: &LimitVerdict<'_>) -> usize {
+        limit.rule_number.unwrap_or(self.rules.len() - 1)
+    }
+
+    fn count_decision(&self, limit: &LimitVerdict<'_>, result: usize, source: Source) {
+        let source = SOURCES.iter().position(|known| *known == source).unwrap_or(0);
+        self.counters.add(self.rule(limit) * PER_RULE + result * SOURCES.len() + source);
+    }
+
+    fn count_failure(&self, rule: usize, choice: OnFailure) {
+        let choice = OnFailure::ALL.iter().position(|known| *known == choice).unwrap_or(0);
+        self.counters.add(rule * PER_RULE + DECISIONS + choice);
+    }
+
+    /// Everything as text, with how `engine` is now.
+    pub(crate) fn text(self: &Arc<Self>, engine: &Arc<AppEngine>) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("tollkeeper");
+        let scrape = Scrape { metrics: Arc::clone(self), engine: Arc::clone(engine) };
+        registry.register_collector(Box::new(scrape));
+        let mut written = String::new();
+        text::encode(&mut written, &registry)?;
+        Ok(written)
+    }
+}
+
+impl Observer for Metrics {
+    fn decided(&self, verdict: &Verdict) {
+        let source = verdict.source();
+        if let Some(binding) = verdict.binding() {
+            self.count_decision(&binding, usize::from(!verdict.allowed()), source);
+        }
+        let mut last_failed = None;
+        for limit in verdict.limits() {
+            if limit.outcome.shadow && !limit.outcome.allowed {
+                self.count_decision(&limit, 2, source);
+            }
+            let Some(choice) = limit.on_failure else { continue };
+            // A rule of several limits counts once; its limits lie side by side.
+            let rule = self.rule(&limit);
+            if last_failed != Some(rule) {
+                self.count_failure(rule, choice);
+                last_failed = Some(rule);
+            }
+        }
+    }
+
+    fn store_called(&self, took_us: u64) {
+        let seconds = std::time::Duration::from_micros(took_us).as_secs_f64();
+        self.store_seconds.observe(seconds);
+    }
+
+    fn store_changed(&self, change: &StoreChange) {
+        match change {
+            StoreChange::Down { reason } => tracing::warn!(
+                reason,
+                "the store is down: rules decide by their on_failure until it is back"
+            ),
+            StoreChange::Up { after_us } => {
+                let seconds = std::time::Duration::from_micros(*after_us).as_secs_f64();
+                tracing::warn!(down_seconds = seconds, "the store is back");
+            }
+            _ => {}
+        }
+    }
+
+    fn state_failed(&self, error: &StoreError) {
+        // The first is told; a key that goes on failing must not fill the log.
+        if self.states_failed.sum(0) == 0 {
+            tracing::warn!(%error, "a key cannot be used: its rules decide by their on_failure");
+        }
+        self.states_failed.add(0);
+    }
+}
+
+/// One reading of everything.
+#[derive(Debug)]
+struct Scrape {
+    metrics: Arc<Metrics>,
+    engine: Arc<AppEngine>,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.decisions(&mut encoder)?;
+        self.failures(&mut encoder)?;
+        self.store(&mut encoder)?;
+        self.limits(&mut encoder)
+    }
+}
+
+impl Scrape {
+    fn decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Decisions by the rule that bound, and what shadow rules would have denied";
+        let mut family = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
+        for (rule, name) in self.metrics.rules.iter().enumerate() {
+            for (result, told) in RESULTS.iter().enumerate() {
+                for (nth, source) in SOURCES.iter().enumerate() {
+                    let counter = rule * PER_RULE + result * SOURCES.len() + nth;
+                    let count = self.metrics.counters.sum(counter);
+                    // What hardly anybody ever sees is told once it happened.
+                    if count == 0 && (result == 2 || *source != Source::Store) {
+                        continue;
+                    }
+                    let labels =
+                        [("rule", name.as_str()), ("result", told), ("source", source.name())];
+                    ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn failures(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let told = [
+            ("fail_open", "Requests that a rule admitted because the store gave no answer"),
+            ("fail_closed", "Requests that a rule denied because the store gave no answer"),
+            ("fail_static", "Requests that a rule decided in this process without the store"),
+        ];
+        for (nth, (name, help)) in told.into_iter().enumerate() {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (rule, label) in self.metrics.rules.iter().enumerate() {
+                let count = self.metrics.counters.sum(rule * PER_RULE + DECISIONS + nth);
+                let labels = [("rule", label.as_str())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "How long calls to the store took, answered or not";
+        let seconds = &self.metrics.store_seconds;
+        let family =
+            encoder.encode_descriptor("store_seconds", help, None, seconds.metric_type())?;
+        seconds.encode(family)?;
+
+        let health = self.engine.health();
+        let down = std::time::Duration::from_micros(health.down_for_us).as_secs_f64();
+        let help = "How long the store has been down; 0 while it is up";
+        gauge(encoder, "store_down_seconds", help, ConstGauge::new(down))?;
+
+        let help = "The breaker of each shard: 0 closed, 1 half-open, 2 open";
+        let state: i64 = match health.breaker {
+            BreakerState::Closed => 0,
+            BreakerState::HalfOpen => 1,
+            _ => 2,
+        };
+        let mut family =
+            encoder.encode_descriptor("breaker_state", help, None, MetricType::Gauge)?;
+        ConstGauge::new(state).encode(family.encode_family(&[("shard", "0")])?)?;
+
+        let help = "Calls that failed because a key of ours holds a value that is not ours";
+        let mut_count = ConstCounter::new(self.metrics.states_failed.sum(0));
+        let family =
+            encoder.encode_descriptor("unusable_states", help, None, mut_count.metric_type())?;
+        mut_count.encode(family)
+    }
+
+    fn limits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "How much each limit allows: its capacity, burst or count";
+        let mut family = encoder.encode_descriptor("limit", help, None, MetricType::Gauge)?;
+        for rule in self.engine.policy().rules() {
+            for limit in rule.limits() {
+                let labels = [("rule", rule.name()), ("limit", limit.name())];
+                let most = i64::try_from(limit.quota().limit()).unwrap_or(i64::MAX);
+                ConstGauge::new(most).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let local = self.engine.local().map(tollkeeper_memory::MemoryStore::stats);
+        let stats = self.engine.store().stats().or(local).unwrap_or_default();
+        let keys = i64::try_from(stats.keys).unwrap_or(i64::MAX);
+        let help = "Keys in the table of this process, some of which may have expired";
+        gauge(encoder, "keys", help, ConstGauge::new(keys))
+    }
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    gauge: impl EncodeMetric,
+) -> Result<(), fmt::Error> {
+    gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}

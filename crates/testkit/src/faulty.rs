@@ -1,0 +1,96 @@
+//! A store that fails on demand: in front of one that does not.
+
+use std::future::{Future, pending};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tollkeeper_core::{Amended, Amendment, Answer, Entry, Filter, Request, Store, StoreError};
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mood {
+    /// As the store behind says.
+    #[default]
+    Well,
+    /// Never; nothing reaches the store behind.
+    Silent,
+    /// Never, though the store behind has run it.
+    RanSilent,
+    /// With an error; nothing reaches the store behind.
+    Refusing,
+    /// With an error that is about a key, not about the store.
+    WrongState,
+}
+
+/// A store that does as its mood is.
+#[derive(Debug)]
+pub struct FaultyStore<S> {
+    behind: S,
+    mood: Mutex<Mood>,
+    calls: AtomicUsize,
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// Begins well.
+    pub fn new(behind: S) -> Self {
+        Self { behind, mood: Mutex::new(Mood::Well), calls: AtomicUsize::new(0) }
+    }
+
+    /// How further calls end.
+    pub fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = mood;
+    }
+
+    /// How many calls came.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// The store behind.
+    pub fn behind(&self) -> &S {
+        &self.behind
+    }
+
+    fn mood(&self) -> Mood {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        *self.mood.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn many<T>(
+        &self,
+        count: usize,
+        call: impl Future<Output = Vec<Result<T, StoreError>>> + Send,
+    ) -> Vec<Result<T, StoreError>> {
+        let error = match self.mood() {
+            Mood::Well => return call.await,
+            Mood::Silent => return pending().await,
+            Mood::RanSilent => {
+                call.await;
+                return pending().await;
+            }
+            Mood::Refusing => StoreError::did_not_run("refused"),
+            Mood::WrongState => StoreError::unusable_state("a value that is not ours"),
+        };
+        (0..count).map(|_| Err(error.clone())).collect()
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
+        self.many(requests.len(), self.behind.decide(requests)).await
+    }
+
+    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
+        self.many(amendments.len(), self.behind.amend(amendments)).await
+    }
+
+    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
+        let mut one = self.many(1, async { vec![self.behind.reset(filter).await] }).await;
+        one.remove(0)
+    }
+
+    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let mut one = self.many(1, async { vec![self.behind.inspect(filter, most).await] }).await;
+        one.remove(0)
+    }
+}

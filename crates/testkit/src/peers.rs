@@ -1,0 +1,28 @@
+//! Finds the programs that tests run and that no package of the system puts on the path.
+//!
+//! `cargo xtask needs` installs them under `target/peers`.
+
+use std::path::{Path, PathBuf};
+
+/// The newest server that is supported.
+pub fn valkey() -> Result<PathBuf, String> {
+    find("valkey-server")
+}
+
+/// The oldest server that is supported: Redis 6.2.
+pub fn oldest_redis() -> Result<PathBuf, String> {
+    find("redis-server-6.2")
+}
+
+/// A server too old to be supported: Redis 5.0.
+pub fn too_old_redis() -> Result<PathBuf, String> {
+    find("redis-server-5.0")
+}
+
+fn find(name: &str) -> Result<PathBuf, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!("{} is missing: run `cargo xtask needs`", path.display())),
+    }
+}
