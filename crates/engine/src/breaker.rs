@@ -7,8 +7,9 @@
 /// Failures in a row after which the store counts as down.
 const FAILURES_IN_A_ROW: u32 = 5;
 
-/// Failures within [`WINDOW_US`] after which it counts as down if no fewer calls failed than not.
+/// Failures within [`WINDOW_US`] after which it counts as down if one call in so many failed.
 const FAILURES_IN_WINDOW: u32 = 20;
+const ONE_IN: u32 = 4;
 const WINDOW_US: u64 = 1_000_000;
 
 /// The pause before the first probe, which doubles up to the longest.
@@ -123,7 +124,7 @@ impl Breaker {
             State::Up { since_us, in_a_row, window } => {
                 *in_a_row += 1;
                 window.count(now_us, 1);
-                if *in_a_row < FAILURES_IN_A_ROW && !window.is_mostly_failures() {
+                if *in_a_row < FAILURES_IN_A_ROW && !window.has_too_many() {
                     return None;
                 }
                 if now_us.saturating_sub(*since_us) > RELAPSE_US {
@@ -196,8 +197,8 @@ impl Window {
         self.failures += failures;
     }
 
-    fn is_mostly_failures(&self) -> bool {
-        self.failures >= FAILURES_IN_WINDOW && self.failures.saturating_mul(2) >= self.calls
+    fn has_too_many(&self) -> bool {
+        self.failures >= FAILURES_IN_WINDOW && self.failures.saturating_mul(ONE_IN) >= self.calls
     }
 }
 
@@ -238,19 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_fails_every_other_call_is_too_slow_to_ask() {
+    fn a_store_that_fails_one_call_in_four_is_too_slow_to_ask() {
         let mut breaker = Breaker::new(1, PATIENCE_US);
         let mut calls = 0;
         while breaker.state() == BreakerState::Closed {
-            let _ = (breaker.answered(10), breaker.failed(10));
-            calls += 2;
+            (1..ONE_IN).for_each(|_| _ = breaker.answered(10));
+            let _ = breaker.failed(10);
+            calls += ONE_IN;
         }
-        assert_eq!(calls, 2 * FAILURES_IN_WINDOW);
-        // Three of four answered is slow, and still the better truth.
+        assert_eq!(calls, ONE_IN * FAILURES_IN_WINDOW);
+        // One in five is slow, and still the better truth.
         let mut breaker = Breaker::new(1, PATIENCE_US);
         for now_us in 0..10_000 {
-            let (_, _, _) =
-                (breaker.answered(now_us), breaker.answered(now_us), breaker.answered(now_us));
+            (0..ONE_IN).for_each(|_| _ = breaker.answered(now_us));
             assert_eq!(breaker.failed(now_us), None);
         }
     }

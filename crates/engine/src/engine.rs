@@ -12,7 +12,7 @@ use crate::ask::{Ask, GLOBAL_KEY};
 use crate::breaker::BreakerState;
 use crate::error::EngineError;
 use crate::failure::{Asked, Fallback, one};
-use crate::guard::{Guard, Health};
+use crate::guard::{Deadline, Guard, Health};
 use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
 use crate::observe::{Deaf, Observer};
@@ -182,12 +182,13 @@ impl<S: Store, L: Store> Engine<S, L> {
         safety: &Safety<L>,
         asks: &[Ask<'_>],
     ) -> Vec<Result<Verdict, EngineError>> {
-        let deadline_us = safety.guard.deadline_us();
+        let deadline = safety.guard.begin();
         let mut verdicts = Vec::with_capacity(asks.len());
         for some in asks.chunks(BATCH_WIDTH) {
+            let deadline = safety.guard.go_on(deadline);
             let mut under_way = Vec::with_capacity(some.len());
             for ask in some {
-                under_way.push(self.check_by(safety, *ask, deadline_us));
+                under_way.push(self.check_by(safety, *ask, deadline));
             }
             verdicts.extend(join_all(under_way).await);
         }
@@ -198,10 +199,10 @@ impl<S: Store, L: Store> Engine<S, L> {
         &self,
         safety: &Safety<L>,
         ask: Ask<'_>,
-        deadline_us: u64,
+        deadline: Deadline,
     ) -> Result<Verdict, EngineError> {
         let ready = self.ready(ask, None)?;
-        let decided = self.decide_guarded(safety, &ready, deadline_us).await?;
+        let decided = self.decide_guarded(safety, &ready, deadline).await?;
         self.verdict(ready, decided)
     }
 
@@ -238,7 +239,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     async fn decide(&self, ready: Ready<'_>) -> Result<Verdict, EngineError> {
         let decided = match &self.safety {
             None => by_store(one(self.store.decide(&[ready.request()?]).await)?),
-            Some(safety) => self.decide_guarded(safety, &ready, safety.guard.deadline_us()).await?,
+            Some(safety) => self.decide_guarded(safety, &ready, safety.guard.begin()).await?,
         };
         self.verdict(ready, decided)
     }
@@ -247,12 +248,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         &self,
         safety: &Safety<L>,
         ready: &Ready<'_>,
-        deadline_us: u64,
+        deadline: Deadline,
     ) -> Result<Decided, EngineError> {
         let Safety { guard, fallback } = safety;
         let request = [ready.request()?];
         let asked = ready.asked();
-        match guard.call(deadline_us, async { one(self.store.decide(&request).await) }).await {
+        match guard.call(deadline, async { one(self.store.decide(&request).await) }).await {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
                 Ok(by_store(answer))

@@ -26,6 +26,13 @@ pub struct Health {
     pub down_for_us: u64,
 }
 
+/// When a decision began, and when it must be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    began_us: u64,
+    at_us: u64,
+}
+
 /// Stands between the engine and a store that can fail.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -52,8 +59,14 @@ impl Guard {
     }
 
     /// The deadline of a decision that begins now.
-    pub(crate) fn deadline_us(&self) -> u64 {
-        self.timer.now_us() + self.timeout_us
+    pub(crate) fn begin(&self) -> Deadline {
+        let began_us = self.timer.now_us();
+        Deadline { began_us, at_us: began_us + self.timeout_us }
+    }
+
+    /// The same deadline for a part of it that begins only now.
+    pub(crate) fn go_on(&self, deadline: Deadline) -> Deadline {
+        Deadline { began_us: self.timer.now_us(), ..deadline }
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -61,19 +74,19 @@ impl Guard {
         Health { breaker: breaker.state(), down_for_us: breaker.down_for_us(self.timer.now_us()) }
     }
 
-    /// What `call` answers, unless the store is not to be asked or does not answer by
-    /// `deadline_us`. A call that was begun is never begun again.
+    /// What `call` answers, unless the store is not to be asked or does not answer by the
+    /// deadline. A call that was begun is never begun again.
     pub(crate) async fn call<T>(
         &self,
-        deadline_us: u64,
+        deadline: Deadline,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let began_us = self.timer.now_us();
-        if began_us >= deadline_us {
+        let Deadline { began_us, at_us } = deadline;
+        if began_us >= at_us {
             return Err(StoreError::did_not_run("there was no time left to ask the store"));
         }
         let mut under_way = self.enter(began_us)?;
-        let answered = self.by(began_us, deadline_us, call).await;
+        let answered = self.by(at_us, self.timeout_us, call).await;
         under_way.ended = true;
         let now_us = self.timer.now_us();
         self.observer.store_called(now_us.saturating_sub(began_us));
@@ -87,8 +100,7 @@ impl Guard {
         patience_us: u64,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let began_us = self.timer.now_us();
-        self.by(began_us, began_us + patience_us, call).await
+        self.by(self.timer.now_us() + patience_us, patience_us, call).await
     }
 
     fn enter(&self, now_us: u64) -> Result<UnderWay<'_>, StoreError> {
@@ -106,22 +118,22 @@ impl Guard {
         Ok(under_way)
     }
 
-    /// What `call` answers by `deadline_us`.
+    /// What `call` answers by `at_us`, which is `within_us` after it all began.
     async fn by<T>(
         &self,
-        began_us: u64,
-        deadline_us: u64,
+        at_us: u64,
+        within_us: u64,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let mut call = pin!(call);
-        let mut deadline = self.timer.at(deadline_us);
+        let mut deadline = self.timer.at(at_us);
         poll_fn(|context| {
             // An answer that is there counts, however late somebody looks.
             if let Poll::Ready(answered) = call.as_mut().poll(context) {
                 return Poll::Ready(answered);
             }
             deadline.as_mut().poll(context).map(|()| {
-                let within = format_duration(deadline_us - began_us);
+                let within = format_duration(within_us);
                 Err(StoreError::may_have_run(format!("the store gave no answer within {within}")))
             })
         })

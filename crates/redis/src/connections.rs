@@ -5,9 +5,10 @@
 //! too, since one that is half-open never says so.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -42,7 +43,8 @@ struct Slot<L> {
     state: watch::Sender<SlotState<L>>,
     /// Somebody doubts the connection, or knows that it is broken.
     doubt: Notify,
-    broken: AtomicBool,
+    /// What broke it.
+    broken: Mutex<Option<Fault>>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +60,7 @@ impl<D: Driver> Connections<D> {
         let slot = || Slot {
             state: watch::Sender::new(SlotState::Opening),
             doubt: Notify::new(),
-            broken: AtomicBool::new(false),
+            broken: Mutex::new(None),
         };
         let slots = (0..count.max(1)).map(|_| slot()).collect();
         let shared = Arc::new(Shared { driver, slots, next: AtomicUsize::new(0) });
@@ -93,7 +95,7 @@ impl<D: Driver> Connections<D> {
         if let Err(fault) = &replied
             && is_over(fault)
         {
-            slot.broken.store(true, Ordering::Release);
+            *slot.broken.lock() = Some(fault.clone());
             slot.doubt.notify_one();
         }
         replied
@@ -154,9 +156,13 @@ async fn keep_open<D: Driver>(shared: Arc<Shared<D>>, nth: usize) {
         match open_one(&shared.driver).await {
             Ok(link) => {
                 pause = FIRST_PAUSE;
-                slot.broken.store(false, Ordering::Release);
+                *slot.broken.lock() = None;
                 slot.state.send_replace(SlotState::Open(link.clone()));
-                let fault = until_over(&shared.driver, slot, &link).await;
+                let fault = match until_over(&shared.driver, slot, &link).await {
+                    // Whoever comes now sends nothing.
+                    Fault::Broken { text } => Fault::Unconnected { text },
+                    fault => fault,
+                };
                 slot.state.send_replace(SlotState::Closed(fault));
             }
             Err(fault) => {
@@ -187,8 +193,8 @@ async fn open_one<D: Driver>(driver: &D) -> Result<D::Link, Fault> {
 async fn until_over<D: Driver>(driver: &D, slot: &Slot<D::Link>, link: &D::Link) -> Fault {
     loop {
         slot.doubt.notified().await;
-        if slot.broken.load(Ordering::Acquire) {
-            return Fault::Unconnected { text: "the connection was closed".to_owned() };
+        if let Some(fault) = slot.broken.lock().take() {
+            return fault;
         }
         match timeout(PING_PATIENCE, driver.call(link, &Command::new("PING"))).await {
             Ok(Err(fault)) if is_over(&fault) => return fault,

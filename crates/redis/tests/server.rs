@@ -2,28 +2,28 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use redis::AsyncCommands;
+#[path = "kit/store.rs"]
+mod kit;
+
+use std::path::Path;
+
 use tollkeeper_core::{
-    Amendment, Change, Check, Filter, LeakMode, Quota, Rate, RedisUrl, Request, Store, Ticket,
+    Amendment, Change, Check, Filter, LeakMode, Quota, Rate, Request, Store, Ticket,
 };
-use tollkeeper_policy::StoreUrl;
 use tollkeeper_redis::{RedisStore, Settings};
+use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::RedisServer;
 
 struct Fixture {
     store: RedisStore,
-    connection: redis::aio::MultiplexedConnection,
-    _server: RedisServer,
+    server: RedisServer,
 }
 
 impl Fixture {
-    async fn start() -> Self {
-        let server = RedisServer::start("redis-server", &[]).unwrap();
-        let store =
-            RedisStore::connect(&redis_url(&server.url()), Settings::default()).await.unwrap();
-        let client = redis::Client::open(server.url()).unwrap();
-        let connection = client.get_multiplexed_async_connection().await.unwrap();
-        Self { store, connection, _server: server }
+    async fn start(program: impl AsRef<Path>) -> Self {
+        let server = RedisServer::start(program, &[]).unwrap();
+        let store = kit::store_on(server.port(), Settings::default()).await;
+        Self { store, server }
     }
 
     async fn ask(&self, quota: &Quota, cost: u64, ticket: Ticket) -> tollkeeper_core::Answer {
@@ -32,6 +32,9 @@ impl Fixture {
         self.store.decide(&[request]).await.remove(0).unwrap()
     }
 }
+
+/// So long that its edge does not fall into a test.
+const MAX_WINDOW_US: u64 = 400 * 86_400_000_000;
 
 fn quotas() -> Vec<Quota> {
     let rate = Rate::new(7, 13_000_000).unwrap();
@@ -48,65 +51,56 @@ fn quotas() -> Vec<Quota> {
 
 #[tokio::test]
 async fn every_key_has_a_life_that_is_long_enough_and_not_much_longer() {
-    let mut fixture = Fixture::start().await;
-    for (nth, quota) in (1u128..).zip(quotas()) {
-        let reserve_for_us = (!matches!(quota, Quota::Concurrency(_))).then_some(30_000_000);
-        let ticket = Ticket { id: nth, reserve_for_us };
-        let answer = fixture.ask(&quota, 3, ticket).await;
-        let reset_us = i64::try_from(answer.outcomes()[0].reset_after_us).unwrap();
-        let name = format!("rl:{{alice}}:api:{}", quota.algorithm().suffix());
-        // When it ends, in milliseconds since the epoch, does not change while the test runs.
-        let ends_ms: i64 = redis::cmd("PEXPIRETIME")
-            .arg(&name)
-            .query_async(&mut fixture.connection)
-            .await
-            .unwrap();
-        let fresh_at_us = i64::try_from(answer.now_us).unwrap() + reset_us;
-        let late_us = ends_ms * 1000 - fresh_at_us;
-        assert!((0..=reset_us + 2_000).contains(&late_us), "{name}: {late_us} µs late");
-    }
-    let names: Vec<String> = fixture.connection.keys("*").await.unwrap();
-    assert_eq!(names.len(), 7 + 6, "{names:?}");
-    for name in names {
-        let ttl_ms: i64 = fixture.connection.pttl(&name).await.unwrap();
-        assert!(ttl_ms > 0, "{name} has no life: {ttl_ms}");
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        for (nth, quota) in (1u128..).zip(quotas()) {
+            let reserve_for_us = (!matches!(quota, Quota::Concurrency(_))).then_some(30_000_000);
+            let ticket = Ticket { id: nth, reserve_for_us };
+            let answer = fixture.ask(&quota, 3, ticket).await;
+            let reset_us = i64::try_from(answer.outcomes()[0].reset_after_us).unwrap();
+            let name = format!("rl:{{alice}}:api:{}", quota.algorithm().suffix());
+            // When it ends, in milliseconds since the epoch, does not change while the test runs.
+            let ends = fixture.server.command(&["PEXPIRETIME", &name]).unwrap();
+            let fresh_at_us = i64::try_from(answer.now_us).unwrap() + reset_us;
+            let late_us = ends.integer().unwrap() * 1000 - fresh_at_us;
+            assert!((0..=reset_us + 2_000).contains(&late_us), "{name}: {late_us} µs late");
+        }
+        let keys = fixture.server.command(&["DBSIZE"]).unwrap();
+        assert_eq!(keys.integer(), Some(7 + 6));
+        assert_eq!(fixture.server.keys_without_ttl().unwrap(), Vec::<String>::new());
     }
 }
 
 #[tokio::test]
 async fn a_script_that_the_server_has_forgotten_is_sent_again() {
-    let mut fixture = Fixture::start().await;
-    let quota = Quota::fixed_window(10, 3_600_000_000).unwrap();
-    for used in 1..=3u64 {
-        let answer = fixture.ask(&quota, 1, Ticket { id: 1, reserve_for_us: None }).await;
-        assert_eq!(answer.outcomes()[0].remaining, 10 - used);
-        let () =
-            redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut fixture.connection).await.unwrap();
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
+        for used in 1..=3u64 {
+            let answer = fixture.ask(&quota, 1, Ticket { id: 1, reserve_for_us: None }).await;
+            assert_eq!(answer.outcomes()[0].remaining, 10 - used);
+            fixture.server.command(&["SCRIPT", "FLUSH"]).unwrap();
+        }
+        let change = Change::Refund { units: 3, charged_at_us: None };
+        let amendment = Amendment { limit: "api", quota: &quota, key: "alice", change };
+        assert!(fixture.store.amend(&[amendment]).await.remove(0).is_ok());
+        let left = fixture.ask(&quota, 0, Ticket { id: 1, reserve_for_us: None }).await;
+        assert_eq!(left.outcomes()[0].remaining, 10);
     }
-    let change = Change::Refund { units: 3, charged_at_us: None };
-    let amendment = Amendment { limit: "api", quota: &quota, key: "alice", change };
-    assert!(fixture.store.amend(&[amendment]).await.remove(0).is_ok());
-    let left = fixture.ask(&quota, 0, Ticket { id: 1, reserve_for_us: None }).await;
-    assert_eq!(left.outcomes()[0].remaining, 10);
 }
 
 #[tokio::test]
 async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing() {
-    let mut fixture = Fixture::start().await;
-    let quota = Quota::fixed_window(10, 3_600_000_000).unwrap();
-    let () = fixture.connection.set("rl:{alice}:api:fw", "not ours").await.unwrap();
-    let wide = Check { limit: "wide", quota: &quota, key: "alice", cost: 1, shadow: false };
-    let taken = Check { limit: "api", ..wide };
-    let request = Request::new([wide, taken], None).unwrap();
-    let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();
-    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
-    let filter = Filter { limits: Some(&["wide"]), key: None };
-    assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
-}
-
-fn redis_url(text: &str) -> RedisUrl {
-    match text.parse() {
-        Ok(StoreUrl::Redis(url)) => url,
-        other => panic!("{other:?}"),
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
+        fixture.server.command(&["SET", "rl:{alice}:api:fw", "not ours"]).unwrap();
+        let wide = Check { limit: "wide", quota: &quota, key: "alice", cost: 1, shadow: false };
+        let taken = Check { limit: "api", ..wide };
+        let request = Request::new([wide, taken], None).unwrap();
+        let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();
+        assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+        let filter = Filter { limits: Some(&["wide"]), key: None };
+        assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
     }
 }

@@ -4,6 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+/// The servers that everything must hold on: the system's Redis, and Valkey.
+pub fn servers() -> Result<[PathBuf; 2], String> {
+    Ok(["redis-server".into(), valkey()?])
+}
+
 /// The newest server that is supported.
 pub fn valkey() -> Result<PathBuf, String> {
     find("valkey-server")

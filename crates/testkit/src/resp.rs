@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// Waits for what the server says unasked.
-    pub fn next(&mut self) -> Result<Reply, String> {
+    pub fn hear(&mut self) -> Result<Reply, String> {
         self.read(MAX_DEPTH)?
     }
 

@@ -11,10 +11,6 @@ use tollkeeper_testkit::redis_server::{Launch, RedisServer};
 use tollkeeper_testkit::resp::{Connection, Reply};
 use tollkeeper_testkit::tls::Tls;
 
-fn both() -> [PathBuf; 2] {
-    ["redis-server".into(), peers::valkey().unwrap()]
-}
-
 fn ok() -> Reply {
     Reply::Text("OK".to_owned())
 }
@@ -28,7 +24,7 @@ fn time_us(server: &RedisServer) -> i64 {
 
 #[test]
 fn a_killed_server_comes_back_empty_or_full_on_the_same_port() {
-    for program in both() {
+    for program in peers::servers().unwrap() {
         let mut server = RedisServer::start(program, &["--maxmemory", "8mb"]).unwrap();
         let (url, pid) = (server.url(), server.pid());
         server.command(&["SET", "a", "1"]).unwrap();
@@ -81,7 +77,7 @@ fn state_of(pid: u32) -> char {
 
 #[test]
 fn a_server_loads_until_it_is_told_to_finish() {
-    for program in both() {
+    for program in peers::servers().unwrap() {
         let mut server = RedisServer::start(program, &[]).unwrap();
         server.command(&["SET", "ours", "1", "EX", "1000"]).unwrap();
         server.restart_loading().unwrap();
@@ -99,7 +95,7 @@ fn a_server_loads_until_it_is_told_to_finish() {
 #[test]
 fn the_wall_clock_of_a_running_server_moves_both_ways() {
     const HOUR_US: i64 = 3_600_000_000;
-    for program in both() {
+    for program in peers::servers().unwrap() {
         let server = Launch::new(program).fake_time().start().unwrap();
         let set_px = |name, ms| server.command(&["SET", name, "1", "PX", ms]).unwrap();
         let exists = |name| server.command(&["EXISTS", name]).unwrap().integer().unwrap();
@@ -123,7 +119,7 @@ fn the_wall_clock_of_a_running_server_moves_both_ways() {
         keeper.call(&["CONFIG", "SET", "notify-keyspace-events", "Ex"]).unwrap();
         keeper.call(&["SUBSCRIBE", "__keyevent@0__:expired"]).unwrap();
         set_px("short", "1");
-        assert_eq!(keeper.next().unwrap().to_string().lines().last(), Some("short"));
+        assert_eq!(keeper.hear().unwrap().to_string().lines().last(), Some("short"));
     }
 }
 
@@ -135,7 +131,7 @@ fn passwords_and_users_are_asked_for() {
     assert_eq!(server.command(&["SET", "a", "1"]), Ok(ok()));
     assert!(server.url().starts_with("redis://:open sesame@127.0.0.1:"));
 
-    for program in both() {
+    for program in peers::servers().unwrap() {
         let server = Launch::new(program)
             .user("default", "x", "-@all")
             .user("app", "secret", "~rl:* +@all -@dangerous")

@@ -69,7 +69,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let Some(safety) = &self.safety else {
             return whole(call.await?.into_iter().map(Ok));
         };
-        let amended = safety.guard.call(safety.guard.deadline_us(), call).await;
+        let amended = safety.guard.call(safety.guard.begin(), call).await;
         let _ = safety.fallback.amend(met, key, change).await;
         whole(amended?.into_iter().map(Ok))
     }

@@ -1,0 +1,220 @@
+//! Owns [`Field`]: three engines on one server, and the callers that keep asking them.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tollkeeper_core::RedisUrl;
+use tollkeeper_engine::{
+    Ask, BreakerState, Engine, Observer, Source, StoreChange, SystemTimer, Target, Timer,
+};
+use tollkeeper_memory::{MemoryStore, SystemClock};
+use tollkeeper_policy::{OnFailure, Policy, StoreUrl};
+use tollkeeper_redis::{RedisStore, Settings};
+
+use crate::report::{Phase, Report, Sample};
+
+/// Callers of each engine.
+const CALLERS: usize = 4;
+
+/// How often each of them asks.
+const PACE: Duration = Duration::from_millis(3);
+
+/// How long anything may take that is waited for, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Units of the rule that is used up before anything fails. Hardly any come back during a test.
+pub(crate) const SPENT: u64 = 50;
+
+type App = Engine<RedisStore, MemoryStore<SystemClock>>;
+
+/// An engine with its choice, its callers, and what became of their requests.
+pub(crate) struct Party {
+    pub(crate) choice: OnFailure,
+    pub(crate) engine: Arc<App>,
+    pub(crate) samples: Arc<Mutex<Vec<Sample>>>,
+    pub(crate) heard: Arc<Heard>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Heard(pub(crate) Mutex<Vec<StoreChange>>);
+
+impl Observer for Heard {
+    fn store_changed(&self, change: &StoreChange) {
+        self.0.lock().unwrap().push(change.clone());
+    }
+}
+
+impl Party {
+    fn new(url: &RedisUrl, choice: OnFailure, timeout: &str) -> Self {
+        let policy = format!(
+            "store: {{ on_failure: {}, timeout: {timeout} }}
+rules:
+  spent: {{ token_bucket: {{ capacity: {SPENT}, refill_rate: {SPENT}/day }} }}
+  busy: {{ token_bucket: {{ capacity: 1000000, refill_rate: 1000000/s }} }}",
+            choice.name()
+        );
+        let policy = Policy::parse(&policy, &|_| None).unwrap();
+        let store = RedisStore::open(url, Settings::default()).unwrap();
+        let local = MemoryStore::new(tollkeeper_memory::Settings::default(), SystemClock::new());
+        let heard = Arc::new(Heard::default());
+        let engine = Engine::guarded(policy, store, local, Arc::new(SystemTimer::new())).unwrap();
+        let engine = Arc::new(engine.observed(Arc::clone(&heard) as Arc<dyn Observer>));
+        Self { choice, engine, samples: Arc::default(), heard }
+    }
+
+    fn count(&self, what: impl Fn(&Sample) -> bool) -> usize {
+        self.samples.lock().unwrap().iter().filter(|sample| what(sample)).count()
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.engine.health().breaker == BreakerState::Closed
+    }
+}
+
+/// The engines, their callers, and the time.
+pub(crate) struct Field {
+    pub(crate) parties: Vec<Party>,
+    timer: Arc<SystemTimer>,
+    phase: Arc<AtomicU8>,
+    stop: Arc<AtomicBool>,
+    asked: watch::Sender<u64>,
+    tasks: Vec<JoinHandle<()>>,
+    control: JoinHandle<Vec<u64>>,
+}
+
+impl Field {
+    /// Begins to ask engines on the server at `url`. Returns when all of them are well and their
+    /// limited rule is used up.
+    pub(crate) async fn begin(url: &str, timeout: &str) -> Self {
+        let Ok(StoreUrl::Redis(url)) = url.parse() else { panic!("{url}") };
+        let parties: Vec<Party> =
+            OnFailure::ALL.map(|choice| Party::new(&url, choice, timeout)).into();
+        for party in &parties {
+            party.engine.store().opened().await.unwrap();
+        }
+        let timer = Arc::new(SystemTimer::new());
+        let stop = Arc::new(AtomicBool::new(false));
+        let control = tokio::spawn(lateness(Arc::clone(&timer), Arc::clone(&stop)));
+        let mut field = Self {
+            parties,
+            timer,
+            phase: Arc::new(AtomicU8::new(Phase::Before as u8)),
+            stop,
+            asked: watch::Sender::new(0),
+            tasks: Vec::new(),
+            control,
+        };
+        for party in 0..field.parties.len() {
+            for _ in 0..CALLERS {
+                field.tasks.push(field.caller(party));
+            }
+        }
+        field
+            .until("its limited rule is used up", |party| {
+                party.count(|sample| sample.rule == "spent" && !sample.allowed) > 10
+            })
+            .await;
+        field
+    }
+
+    fn caller(&self, party: usize) -> JoinHandle<()> {
+        let Party { engine, samples, choice, .. } = &self.parties[party];
+        let (engine, samples) = (Arc::clone(engine), Arc::clone(samples));
+        let (timer, phase) = (Arc::clone(&self.timer), Arc::clone(&self.phase));
+        let (stop, asked) = (Arc::clone(&self.stop), self.asked.clone());
+        let key = choice.name();
+        tokio::spawn(async move {
+            let mut pace = interval(PACE);
+            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            for rule in ["spent", "busy"].into_iter().cycle() {
+                pace.tick().await;
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let phase = Phase::of(phase.load(Ordering::SeqCst));
+                let began_us = timer.now_us();
+                let ask = Ask { target: Target::Rule(rule), key: Some(key), cost: 1 };
+                let verdict = engine.check(ask).await.unwrap();
+                let took_us = timer.now_us() - began_us;
+                samples.lock().unwrap().push(Sample {
+                    rule,
+                    phase,
+                    took_us,
+                    allowed: verdict.allowed(),
+                    by_store: verdict.source() == Source::Store,
+                    failed_closed: verdict.failed_closed(),
+                });
+                asked.send_modify(|count| *count += 1);
+            }
+        })
+    }
+
+    /// What is asked from here on counts as asked in `phase`.
+    pub(crate) fn phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::SeqCst);
+    }
+
+    /// Waits until `holds` of every engine.
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Party) -> bool) {
+        let mut asked = self.asked.subscribe();
+        let waiting = async {
+            while !self.parties.iter().all(&holds) {
+                asked.changed().await.unwrap();
+            }
+        };
+        if timeout(PATIENCE, waiting).await.is_err() {
+            let late = self.parties.iter().find(|party| !holds(party)).unwrap();
+            let health = late.engine.health();
+            panic!("{} is not so: {what}; {health:?}", late.choice.name());
+        }
+    }
+
+    /// Waits until each engine has told so many callers something without the store.
+    pub(crate) async fn until_told_without_store(&self, times: usize) {
+        let what = format!("{times} requests were decided without the store");
+        let without = |sample: &Sample| sample.phase == Phase::Outage && !sample.by_store;
+        self.until(&what, |party| party.count(without) >= times).await;
+    }
+
+    /// Goes on for a while.
+    pub(crate) async fn go_on_for(&self, time: Duration) {
+        let until_us = self.timer.now_us() + u64::try_from(time.as_micros()).unwrap();
+        self.until("time passes", |_| self.timer.now_us() >= until_us).await;
+    }
+
+    /// Waits until every engine is well again; how long that took in the slowest.
+    pub(crate) async fn recover(&self) -> Duration {
+        self.phase(Phase::After);
+        let began_us = self.timer.now_us();
+        let by_store = |sample: &Sample| sample.phase == Phase::After && sample.by_store;
+        self.until("it is well again", |party| party.is_well() && party.count(by_store) > 0).await;
+        Duration::from_micros(self.timer.now_us() - began_us)
+    }
+
+    /// Lets every engine be asked some more, ends the callers, and tells what became of it all.
+    pub(crate) async fn end(self) -> Report {
+        let after = |sample: &Sample| sample.phase == Phase::After;
+        self.until("it is asked some more", |party| party.count(after) > 100).await;
+        self.stop.store(true, Ordering::SeqCst);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+        let late = self.control.await.unwrap();
+        Report::new(self.parties, late)
+    }
+}
+
+/// How late the machine itself is, again and again: nobody can be more punctual than that.
+async fn lateness(timer: Arc<SystemTimer>, stop: Arc<AtomicBool>) -> Vec<u64> {
+    let mut late = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        let at_us = timer.now_us() + 2_000;
+        timer.at(at_us).await;
+        late.push(timer.now_us() - at_us);
+    }
+    late
+}

@@ -1,0 +1,22 @@
+//! Real servers, real failures, under load: nobody waits past the deadline, nobody is admitted
+//! beyond the bound, and everything is well again by itself.
+//!
+//! Three engines, of which one fails open, one closed and one static, share a server while each of
+//! them is asked by several callers. One scenario runs at a time.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod field;
+mod network;
+mod report;
+mod server;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The scenario that runs.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Two scenarios at once would be late because of each other.
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
