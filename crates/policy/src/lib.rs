@@ -29,5 +29,5 @@ pub use nearest::nearest;
 pub use policy::Policy;
 pub use rule::{Limit, Rule, RuleError};
 pub use schema::schema;
-pub use settings::{Listen, OnFailure, StoreSettings};
+pub use settings::{Listen, OnFailure, SettingError, StoreSettings};
 pub use store_url::{RedisAddress, RedisUrl, Secret, StoreUrl, StoreUrlError};

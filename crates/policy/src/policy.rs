@@ -12,7 +12,7 @@ use crate::limits::MAX_RULES;
 use crate::nearest::nearest;
 use crate::reader;
 use crate::rule::{Limit, Rule, RuleError};
-use crate::settings::{Listen, StoreSettings};
+use crate::settings::{Listen, SettingError, StoreSettings};
 use crate::store_url::StoreUrl;
 use crate::yaml;
 
@@ -81,6 +81,14 @@ impl Policy {
     pub fn listening_on(mut self, http: SocketAddr) -> Self {
         self.listen.http = Some(http);
         self
+    }
+
+    /// The same policy with its state kept as `store` says. Settings out of their range are an
+    /// error.
+    pub fn stored_by(mut self, store: StoreSettings) -> Result<Self, SettingError> {
+        store.check()?;
+        self.store = store;
+        Ok(self)
     }
 
     /// The same policy with its state elsewhere.

@@ -8,6 +8,7 @@ use tollkeeper_core::WhenFull;
 
 use crate::limits::{
     DEFAULT_CONNECTIONS, DEFAULT_MAX_KEYS, DEFAULT_NODES, DEFAULT_PREFIX, DEFAULT_TIMEOUT_US,
+    MAX_CONNECTIONS, MAX_KEYS, MAX_PREFIX_BYTES, MAX_SHARING_NODES, MAX_TIMEOUT_US, MIN_TIMEOUT_US,
 };
 use crate::store_url::StoreUrl;
 
@@ -54,6 +55,41 @@ impl Default for StoreSettings {
     }
 }
 
+/// A setting that is out of its range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` is {value}; expected {expected}")]
+pub struct SettingError {
+    field: &'static str,
+    value: String,
+    expected: String,
+}
+
+impl StoreSettings {
+    /// Refuses what the file would refuse.
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
+        let within = |field, value: u64, least: u64, most: u64, unit: &str| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            let expected = format!("{least} to {most}{unit}");
+            Err(SettingError { field, value: format!("{value}{unit}"), expected })
+        };
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        within("max_keys", count(self.max_keys), 1, MAX_KEYS, "")?;
+        within("timeout", self.timeout_us, MIN_TIMEOUT_US, MAX_TIMEOUT_US, " µs")?;
+        within("connections", count(self.connections), 1, MAX_CONNECTIONS, "")?;
+        within("nodes", self.nodes, 1, MAX_SHARING_NODES, "")?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        let fits = (1..=MAX_PREFIX_BYTES).contains(&self.prefix.len());
+        if fits && self.prefix.bytes().all(plain) {
+            return Ok(());
+        }
+        let expected = format!("1 to {MAX_PREFIX_BYTES} letters, digits, `-`, `_`, `.` or `:`");
+        let value = format!("{:?}", self.prefix.chars().take(64).collect::<String>());
+        Err(SettingError { field: "prefix", value, expected })
+    }
+}
+
 /// What is decided while the store gives no answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFailure {
@@ -96,5 +132,30 @@ pub struct Listen {
 impl Default for Listen {
     fn default() -> Self {
         Self { http: Some((Ipv4Addr::LOCALHOST, 8080).into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_made_in_code_have_the_bounds_of_the_file() {
+        let good = StoreSettings::default;
+        assert_eq!(good().check(), Ok(()));
+        let long = "p".repeat(MAX_PREFIX_BYTES + 1);
+        for (bad, said) in [
+            (StoreSettings { timeout_us: 999, ..good() }, "`timeout` is 999 µs; expected 1000 to"),
+            (StoreSettings { timeout_us: MAX_TIMEOUT_US + 1, ..good() }, "`timeout`"),
+            (StoreSettings { connections: 0, ..good() }, "`connections` is 0; expected 1 to 64"),
+            (StoreSettings { nodes: 0, ..good() }, "`nodes`"),
+            (StoreSettings { max_keys: 0, ..good() }, "`max_keys`"),
+            (StoreSettings { prefix: String::new(), ..good() }, "`prefix` is \"\""),
+            (StoreSettings { prefix: "a b".into(), ..good() }, "`prefix` is \"a b\""),
+            (StoreSettings { prefix: long, ..good() }, "`prefix`"),
+        ] {
+            let error = bad.check().unwrap_err().to_string();
+            assert!(error.starts_with(said), "{error}");
+        }
     }
 }

@@ -59,6 +59,9 @@ impl RedisStore {
     /// A store on the server at `url`, which need not be there yet: connections are opened, and
     /// opened again, in the background. Needs a runtime.
     pub fn open(url: &RedisUrl, settings: Settings) -> Result<Self, StoreError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(StoreError::did_not_run("connections need a Tokio runtime to live in"));
+        }
         let place = url.place();
         let client = Client::new(url, settings.ca.as_deref(), settings.connect_patience)
             .map_err(|fault| store_error(&place, &fault))?;

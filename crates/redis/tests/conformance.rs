@@ -77,5 +77,5 @@ fn valkey_conforms() {
 
 #[test]
 fn the_oldest_supported_redis_conforms() {
-    conforms(peers::oldest_redis().unwrap(), 3);
+    conforms(peers::oldest_redis().unwrap(), 1);
 }

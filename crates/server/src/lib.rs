@@ -6,8 +6,8 @@
 mod http;
 mod metrics;
 mod server;
+mod watch;
 mod wire;
 
 pub use http::decision_json;
 pub use server::{ServeError, Server};
-pub use wire::{AnyStore, OpenError};

@@ -221,6 +221,10 @@ impl Scrape {
                 ConstGauge::new(most).encode(family.encode_family(&labels)?)?;
             }
         }
+        let help = "Policies that were read, the first one included";
+        let mut family = encoder.encode_descriptor("reloads", help, None, MetricType::Counter)?;
+        ConstCounter::new(1u64).encode(family.encode_family(&[("result", "ok")])?)?;
+
         let local = self.engine.local().map(tollkeeper_memory::MemoryStore::stats);
         let stats = self.engine.store().stats().or(local).unwrap_or_default();
         let keys = i64::try_from(stats.keys).unwrap_or(i64::MAX);

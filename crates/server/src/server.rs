@@ -15,13 +15,13 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tollkeeper_core::StoreError;
-use tollkeeper_engine::Observer;
 use tollkeeper_policy::Policy;
+use tollkeeper_stores::OpenError;
 use tower_service::Service;
 
 use crate::http::{self, App};
-use crate::metrics::Metrics;
-use crate::wire::{OpenError, app_engine};
+use crate::watch::watch;
+use crate::wire::app;
 
 /// How long requests under way may take to finish once the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -73,10 +73,7 @@ impl Server {
         let bound = TcpListener::bind(address).await;
         let listener = bound.map_err(|source| ServeError::Bind { address, source })?;
         let address = listener.local_addr()?;
-        let metrics = Arc::new(Metrics::new(&policy));
-        let observer: Arc<dyn Observer> = Arc::clone(&metrics) as Arc<dyn Observer>;
-        let engine = Arc::new(app_engine(policy)?.observed(observer));
-        Ok(Self { listener, address, app: App { engine, metrics } })
+        Ok(Self { listener, address, app: app(policy)? })
     }
 
     /// Waits until the store can be asked. If it cannot, the server serves all the same: the
@@ -93,6 +90,7 @@ impl Server {
 
     /// Serves until `stop` is ready, then lets requests under way finish for a while.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let watching = tokio::spawn(watch(Arc::clone(&self.app.engine)));
         let router = http::router(self.app);
         let connections = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -119,6 +117,7 @@ impl Server {
             });
         }
         drop(self.listener);
+        watching.abort();
         // What is not done by then is cut off.
         let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
     }

@@ -28,7 +28,8 @@ impl Port {
     /// Finds a free port and keeps it.
     pub fn reserve() -> Result<Self, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let locks = std::env::temp_dir().join("tollkeeper-ports");
+        let user = rustix::process::getuid().as_raw();
+        let locks = std::env::temp_dir().join(format!("tollkeeper-ports-{user}"));
         fs::create_dir_all(&locks).map_err(|error| format!("{}: {error}", locks.display()))?;
         let nth = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut dice = Dice::new((u64::from(std::process::id()) << 32) + nth);

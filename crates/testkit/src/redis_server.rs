@@ -63,14 +63,14 @@ impl RedisServer {
     #[must_use]
     pub fn url(&self) -> String {
         let password = self.launch.password.as_ref();
-        let login = password.map_or_else(String::new, |password| format!(":{password}@"));
+        let login = password.map_or_else(String::new, |text| format!(":{}@", escaped(text)));
         self.url_of(&login)
     }
 
     /// The URL for a user.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
-        self.url_of(&format!("{user}:{password}@"))
+        self.url_of(&format!("{}:{}@", escaped(user), escaped(password)))
     }
 
     fn url_of(&self, login: &str) -> String {
@@ -231,6 +231,15 @@ impl RedisServer {
             format!("{} on port {}: {error}", self.launch.program.display(), self.port())
         })
     }
+}
+
+/// A text as it stands in a URL.
+fn escaped(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
 }
 
 impl Drop for RedisServer {

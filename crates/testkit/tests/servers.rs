@@ -129,7 +129,7 @@ fn passwords_and_users_are_asked_for() {
     let mut stranger = Connection::tcp(server.port()).unwrap();
     assert!(stranger.call(&["PING"]).unwrap_err().starts_with("NOAUTH"));
     assert_eq!(server.command(&["SET", "a", "1"]), Ok(ok()));
-    assert!(server.url().starts_with("redis://:open sesame@127.0.0.1:"));
+    assert!(server.url().starts_with("redis://:open%20sesame@127.0.0.1:"));
 
     for program in peers::servers().unwrap() {
         let server = Launch::new(program)

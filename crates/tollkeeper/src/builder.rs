@@ -1,11 +1,14 @@
 //! Owns [`Builder`]: names, limits and bounds, checked when the limiter is built.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollkeeper_core::{Clock, Quota, WhenFull};
-use tollkeeper_engine::Engine;
-use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
-use tollkeeper_policy::{Policy, Rule, RuleError};
+use tollkeeper_memory::SystemClock;
+use tollkeeper_policy::{
+    OnFailure, Policy, Rule, RuleError, SettingError, StoreSettings, StoreUrl, StoreUrlError,
+};
+use tollkeeper_stores::{OpenError, engine};
 
 use crate::limit::Limit;
 use crate::limiter::Tollkeeper;
@@ -37,25 +40,78 @@ impl From<RuleError> for BuildError {
     }
 }
 
-/// Builds a [`Tollkeeper`] on the embedded store.
+impl From<SettingError> for BuildError {
+    fn from(error: SettingError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<OpenError> for BuildError {
+    fn from(error: OpenError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// Builds a [`Tollkeeper`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     limits: Vec<(String, Limit)>,
-    settings: Settings,
+    settings: StoreSettings,
     clock: Arc<dyn Clock>,
+    /// What was wrong with the store's URL.
+    wrong: Option<BuildError>,
 }
 
 impl Builder {
-    pub(crate) fn memory() -> Self {
+    pub(crate) fn at(url: &str) -> Self {
+        let parsed = url.parse().map_err(|error: StoreUrlError| error.to_string());
+        let (url, wrong) = match parsed {
+            Ok(url) => (url, None),
+            Err(message) => (StoreUrl::default(), Some(BuildError::new(message))),
+        };
         let clock = Arc::new(SystemClock::new());
-        Self { limits: Vec::new(), settings: Settings::default(), clock }
+        let settings = StoreSettings { url, ..StoreSettings::default() };
+        Self { limits: Vec::new(), settings, clock, wrong }
     }
 
     /// Adds a limit under a name. The same name again adds a further limit to it: a request must
     /// meet all of them, and is charged to all or none.
     pub fn limit(mut self, name: &str, limit: Limit) -> Self {
         self.limits.push((name.to_owned(), limit));
+        self
+    }
+
+    /// How long a decision may wait for a server; 20 ms where nothing is said. Then, and while the
+    /// server is known to be down, it is decided as [`on_failure`](Self::on_failure) says.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout_us = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// What is told while a server gives no answer, where a limit does not
+    /// [say otherwise](Limit::on_failure).
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.settings.on_failure = on_failure;
+        self
+    }
+
+    /// How many processes share the limits: while the server gives no answer, each keeps to its
+    /// part of them.
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.settings.nodes = nodes;
+        self
+    }
+
+    /// How many connections are held to a server; two where nothing is said.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.settings.connections = connections;
+        self
+    }
+
+    /// What every key on a server begins with; `rl` where nothing is said.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.settings.prefix = prefix.to_owned();
         self
     }
 
@@ -71,7 +127,8 @@ impl Builder {
         self
     }
 
-    /// The time to decide by, for your own tests.
+    /// The time to decide by, for your own tests. On a server its own time counts, and this one
+    /// only while it gives no answer.
     ///
     /// ```
     /// use tollkeeper::{Limit, ManualClock, Tollkeeper};
@@ -119,28 +176,46 @@ impl Builder {
     /// );
     /// ```
     pub fn try_build(self) -> Result<Tollkeeper, BuildError> {
-        let policy = Policy::from_rules(rules(&self.limits)?)?;
-        let store = MemoryStore::new(self.settings, self.clock);
-        Ok(Tollkeeper::new(Engine::new(policy, store)))
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        let policy = Policy::from_rules(rules(&self.limits)?)?.stored_by(self.settings)?;
+        Ok(Tollkeeper::new(engine(policy, self.clock)?))
     }
+}
+
+/// The limits of one name.
+struct Group<'a> {
+    name: &'a str,
+    quotas: Vec<Quota>,
+    first: &'a Limit,
 }
 
 /// One rule for each name, in the order in which the names first came.
 fn rules(limits: &[(String, Limit)]) -> Result<Vec<Rule>, BuildError> {
-    let mut grouped: Vec<(&str, Vec<Quota>, bool)> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for (name, limit) in limits {
         let quota = limit.quota().map_err(|error| BuildError::of(name, &error))?;
-        match grouped.iter_mut().find(|(known, _, _)| known == name) {
-            None => grouped.push((name, vec![quota], limit.shadow)),
-            Some((_, _, shadow)) if *shadow != limit.shadow => {
-                let error = BuildError::unfit("its limits must all be shadow, or none of them");
-                return Err(BuildError::of(name, &error));
-            }
-            Some((_, quotas, _)) => quotas.push(quota),
+        let Some(group) = groups.iter_mut().find(|group| group.name == name) else {
+            groups.push(Group { name, quotas: vec![quota], first: limit });
+            continue;
+        };
+        if group.first.shadow != limit.shadow {
+            let error = BuildError::unfit("its limits must all be shadow, or none of them");
+            return Err(BuildError::of(name, &error));
         }
+        if group.first.on_failure != limit.on_failure {
+            let error = BuildError::unfit("its limits must all have the same `on_failure`");
+            return Err(BuildError::of(name, &error));
+        }
+        group.quotas.push(quota);
     }
-    let rule = |(name, quotas, shadow): (&str, Vec<Quota>, bool)| {
-        Ok(Rule::new(name, quotas)?.shadow(shadow))
+    let rule = |Group { name, quotas, first }: Group<'_>| {
+        let rule = Rule::new(name, quotas)?.shadow(first.shadow);
+        Ok(match first.on_failure {
+            Some(on_failure) => rule.with_on_failure(on_failure),
+            None => rule,
+        })
     };
-    grouped.into_iter().map(rule).collect()
+    groups.into_iter().map(rule).collect()
 }

@@ -12,6 +12,8 @@
 //! # }
 //! ```
 //!
+//! [`Tollkeeper::redis`] instead of [`Tollkeeper::memory`] shares the limits between processes.
+//!
 //! A limit has a name (`api`), and counts each key (`alice`) by itself. A denial is an answer, not
 //! an error: it says when to [come back](Decision::retry_after). Every algorithm has its
 //! [constructor](Limit), and time can be a [`ManualClock`] in your own tests.
@@ -24,8 +26,8 @@ mod limiter;
 pub use builder::{BuildError, Builder};
 pub use decision::{Decision, LimitDecision};
 pub use limit::Limit;
-pub use limiter::{Charge, Tollkeeper};
+pub use limiter::{Charge, Tollkeeper, YamlError};
 pub use tollkeeper_core::{Algorithm, Amended, Clock, ManualClock, WhenFull};
 pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;
-pub use tollkeeper_policy::PolicyErrors;
+pub use tollkeeper_policy::{OnFailure, PolicyErrors};

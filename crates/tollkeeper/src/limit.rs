@@ -1,6 +1,7 @@
 //! Owns [`Limit`]: a limit as it is written in code.
 
 use tollkeeper_core::{LeakMode, Quota, QuotaError, Rate, TextError, parse_duration_us};
+use tollkeeper_policy::OnFailure;
 
 use crate::builder::BuildError;
 
@@ -22,6 +23,7 @@ use crate::builder::BuildError;
 pub struct Limit {
     kind: Kind,
     pub(crate) shadow: bool,
+    pub(crate) on_failure: Option<OnFailure>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ impl RateText {
 
 impl Limit {
     fn new(kind: Kind) -> Self {
-        Self { kind, shadow: false }
+        Self { kind, shadow: false, on_failure: None }
     }
 
     fn per(count: u64, seconds: u64) -> Self {
@@ -169,6 +171,13 @@ impl Limit {
     #[must_use]
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
+        self
+    }
+
+    /// What is told while a server gives no answer, if it is not what the limiter says.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = Some(on_failure);
         self
     }
 

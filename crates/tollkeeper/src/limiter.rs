@@ -4,18 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollkeeper_core::{Amended, Clock};
-use tollkeeper_engine::{Ask, Engine, Handle, Target};
-use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
-use tollkeeper_policy::{Policy, PolicyErrors, StoreSettings};
+use tollkeeper_engine::{Ask, Handle, Target};
+use tollkeeper_memory::SystemClock;
+use tollkeeper_policy::{Policy, PolicyErrors};
+use tollkeeper_stores::{StoreEngine, engine};
 
 use crate::Error;
-use crate::builder::Builder;
+use crate::builder::{BuildError, Builder};
 use crate::decision::Decision;
 
 /// A rate limiter. Clones share their counts.
 #[derive(Clone, Debug)]
 pub struct Tollkeeper {
-    engine: Arc<Engine<MemoryStore<Arc<dyn Clock>>>>,
+    engine: Arc<StoreEngine<Arc<dyn Clock>>>,
+}
+
+/// Why a policy file gave no limiter.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum YamlError {
+    /// Its text is wrong.
+    #[error(transparent)]
+    Policy(#[from] PolicyErrors),
+    /// Its store cannot be opened.
+    #[error(transparent)]
+    Build(#[from] BuildError),
 }
 
 /// A charge to be given back.
@@ -31,7 +44,36 @@ pub struct Charge {
 impl Tollkeeper {
     /// A limiter that counts in this process. See [`Builder::limit`].
     pub fn memory() -> Builder {
-        Builder::memory()
+        Builder::at("memory://")
+    }
+
+    /// A limiter that counts on a Redis or Valkey server, so that many processes share its limits:
+    /// `redis://`, `rediss://` or `redis+unix://`. It is built within a Tokio runtime.
+    ///
+    /// The server need not be there: connections are opened, and opened again, in the background,
+    /// and without an answer in time it is decided as [`Builder::on_failure`] says.
+    ///
+    /// ```no_run
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollkeeper::Error> {
+    /// let limiter = Tollkeeper::redis("redis://127.0.0.1:6379")
+    ///     .limit("api", Limit::per_second(10).burst(20))
+    ///     .build();
+    /// let decision = limiter.check("api", "alice").await?;
+    /// # let _ = decision;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn redis(url: &str) -> Builder {
+        Builder::at(url)
+    }
+
+    /// Waits until the store can be asked, or says why it cannot. The limiter works all the same:
+    /// this is for programs that would rather not start without their server.
+    pub async fn opened(&self) -> Result<(), Error> {
+        Ok(self.engine.store().opened().await?)
     }
 
     /// A limiter by the rules of a policy file. Variables such as `${LIMIT}` come from the
@@ -46,15 +88,14 @@ impl Tollkeeper {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn from_yaml(text: &str) -> Result<Self, PolicyErrors> {
+    pub fn from_yaml(text: &str) -> Result<Self, YamlError> {
         let policy = Policy::parse(text, &|name| std::env::var(name).ok())?;
-        let StoreSettings { max_keys, when_full, .. } = *policy.store();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let store = MemoryStore::new(Settings { max_keys, when_full }, clock);
-        Ok(Self::new(Engine::new(policy, store)))
+        let engine = engine(policy, clock).map_err(BuildError::from)?;
+        Ok(Self::new(engine))
     }
 
-    pub(crate) fn new(engine: Engine<MemoryStore<Arc<dyn Clock>>>) -> Self {
+    pub(crate) fn new(engine: StoreEngine<Arc<dyn Clock>>) -> Self {
         Self { engine: Arc::new(engine) }
     }
 

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
 use tollkeeper_engine::{Ask, Engine, Target};
 use tollkeeper_memory::SystemClock;
-use tollkeeper_policy::{Policy, StoreUrl};
-use tollkeeper_server::{AnyStore, decision_json};
+use tollkeeper_policy::Policy;
+use tollkeeper_server::decision_json;
+use tollkeeper_stores::AnyStore;
 
 use super::block_on;
 use crate::args::CheckArgs;
@@ -67,10 +68,11 @@ fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
         },
     };
     let ask = Ask { target, key: Some(&args.key), cost: args.cost };
-    let url: StoreUrl = store.parse().map_err(Failure::told)?;
+    let policy = policy.stored_at(store.parse().map_err(Failure::told)?);
     block_on(async {
-        let store = AnyStore::open(&url, policy.store(), SystemClock::new()).await;
-        let engine = Engine::new(policy, store.map_err(Failure::told)?);
+        let store = AnyStore::open(policy.store(), SystemClock::new()).map_err(Failure::told)?;
+        store.opened().await.map_err(Failure::told)?;
+        let engine = Engine::new(policy, store);
         let deciding = tokio::time::timeout(PATIENCE, engine.check(ask)).await;
         let late = |_| Failure::told("the store gave no answer within 5 s");
         let verdict = deciding.map_err(late)?.map_err(Failure::told)?;

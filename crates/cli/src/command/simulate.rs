@@ -9,8 +9,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tollkeeper_core::ManualClock;
 use tollkeeper_engine::{Ask, Engine, EngineError, Target, Verdict};
-use tollkeeper_policy::StoreUrl;
-use tollkeeper_server::AnyStore;
+use tollkeeper_stores::AnyStore;
 
 use super::block_on;
 use crate::args::{Out, SimulateArgs};
@@ -20,13 +19,13 @@ use crate::trace::{Row, Trace};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let policy = load(args.config.as_deref())?.policy()?;
-    let store: StoreUrl = args.store.parse().map_err(Failure::told)?;
+    let policy = policy.stored_at(args.store.parse().map_err(Failure::told)?);
     let name = args.trace.display().to_string();
     let (reader, bytes) = open(&args.trace)?;
     let simulation = block_on(async {
         let clock = ManualClock::default();
         let prefix = own_prefix()?;
-        let opening = AnyStore::simulated(&store, &prefix, policy.store(), clock.clone());
+        let opening = AnyStore::simulated(policy.store(), &prefix, clock.clone());
         let store = opening.await.map_err(Failure::told)?;
         let engine = Engine::new(policy, store);
         let mut simulation = Simulation { engine, clock, name, summary: Summary::default() };

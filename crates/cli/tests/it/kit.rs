@@ -1,6 +1,7 @@
 //! What these tests share: the binary, a running service, and a plain HTTP client.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -72,17 +73,23 @@ impl Drop for Folder {
 pub(crate) struct Service {
     child: Child,
     pub(crate) address: SocketAddr,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Service {
     pub(crate) fn start(name: &str, policy: &str) -> Self {
+        Self::start_with(name, policy, &[])
+    }
+
+    pub(crate) fn start_with(name: &str, policy: &str, args: &[&str]) -> Self {
         let folder = Folder::new(name);
         folder.write("tollkeeper.yaml", policy);
         let mut child = tollkeeper()
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(args)
             .current_dir(&folder.path)
             .stdout(Stdio::piped())
+            .stderr(File::create(folder.path.join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -93,7 +100,12 @@ impl Service {
                 Some(address.parse().unwrap())
             })
             .unwrap();
-        Self { child, address, _folder: folder }
+        Self { child, address, folder }
+    }
+
+    /// What it has said on standard error.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path.join("log")).unwrap()
     }
 
     pub(crate) fn pid(&self) -> u32 {

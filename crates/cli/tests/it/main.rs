@@ -5,6 +5,8 @@
 mod check;
 mod http;
 mod kit;
+mod outage;
+mod redis;
 mod serve;
 mod simulate;
 mod validate;

@@ -1,16 +1,38 @@
 //! What operators ask: which states are stored, and to forget them.
 
-use tollkeeper_core::{Entry, Filter, Store};
+use tollkeeper_core::{Check, Entry, Filter, Request, Store};
 
 use super::Engine;
 use crate::ask::Target;
 use crate::error::EngineError;
+use crate::failure::one;
 use crate::met::Met;
 
 /// How long these calls may take: they look at every key.
 const PATIENCE_US: u64 = 5_000_000;
 
+/// A limit that nobody uses, to look at.
+const LOOK: Target<'_> = Target::Inline { limit: "1/s", algorithm: None };
+
 impl<S: Store, L: Store> Engine<S, L> {
+    /// Whether the store answers now, by a look that changes nothing and counts nowhere. It is
+    /// asked as ever: not while it is down, but for probes.
+    pub async fn store_answers(&self) -> bool {
+        let Some(safety) = &self.safety else { return true };
+        let Ok(met) = Met::find(&self.policy, LOOK) else { return false };
+        let checks = met.limits().map(|met| Check {
+            limit: met.limit,
+            quota: met.quota,
+            key: "health",
+            cost: 0,
+            shadow: met.shadow,
+        });
+        let Ok(request) = Request::new(checks, None) else { return false };
+        let request = [request];
+        let call = async { one(self.store.decide(&request).await) };
+        safety.guard.call(safety.guard.begin(), call).await.is_ok()
+    }
+
     /// Shows at most `most` stored states of a rule, or of everything, for a key, or for all.
     pub async fn inspect(
         &self,

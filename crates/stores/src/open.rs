@@ -1,0 +1,132 @@
+//! Opens what a URL names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tollkeeper_core::{Clock, StoreError};
+use tollkeeper_engine::{Engine, EngineError, SystemTimer};
+use tollkeeper_memory::MemoryStore;
+use tollkeeper_policy::{Policy, StoreSettings, StoreUrl};
+
+use crate::any::AnyStore;
+
+/// An engine on whatever store, with a local limiter for when that fails.
+pub type StoreEngine<C> = Engine<AnyStore<C>, MemoryStore<C>>;
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file of the authorities to be trusted cannot be read.
+    #[error("`store.ca` is {path}, which cannot be read: {source}")]
+    Ca {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The server cannot be used.
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] StoreError),
+    /// The engine cannot be made.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// This program was built without the store.
+    #[error("this program was built without the store that the URL names")]
+    NotBuilt,
+}
+
+/// The engine of a policy on the store that it names, by `clock` where that store has none of its
+/// own. A server that is not there yet is no error: the policy says what is told without it.
+pub fn engine<C: Clock + Clone + 'static>(
+    policy: Policy,
+    clock: C,
+) -> Result<StoreEngine<C>, OpenError> {
+    let settings = policy.store();
+    let store = AnyStore::open(settings, clock.clone())?;
+    if matches!(store, AnyStore::Memory(_)) {
+        return Ok(Engine::unguarded(policy, store));
+    }
+    let local = memory(settings, clock);
+    Ok(Engine::guarded(policy, store, local, Arc::new(SystemTimer::new()))?)
+}
+
+fn memory<C: Clock>(settings: &StoreSettings, clock: C) -> MemoryStore<C> {
+    let StoreSettings { max_keys, when_full, .. } = *settings;
+    MemoryStore::new(tollkeeper_memory::Settings { max_keys, when_full }, clock)
+}
+
+impl<C: Clock + 'static> AnyStore<C> {
+    /// The store of `settings`, by its own clock. A server need not be there yet.
+    pub fn open(settings: &StoreSettings, clock: C) -> Result<Self, OpenError> {
+        match &settings.url {
+            StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
+            #[cfg(feature = "redis")]
+            StoreUrl::Redis(url) => {
+                let store = tollkeeper_redis::RedisStore::open(url, redis::settings(settings)?)?;
+                Ok(Self::Redis(Box::new(store)))
+            }
+            _ => Err(OpenError::NotBuilt),
+        }
+    }
+
+    /// The store of `settings` for a run in virtual time. On a server, which must be there, the
+    /// run has keys of its own, under `prefix`.
+    pub async fn simulated(
+        settings: &StoreSettings,
+        prefix: &str,
+        clock: C,
+    ) -> Result<Self, OpenError> {
+        match &settings.url {
+            StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
+            #[cfg(feature = "redis")]
+            StoreUrl::Redis(url) => {
+                let virtual_clock: Arc<dyn Clock> = Arc::new(clock);
+                let settings = tollkeeper_redis::Settings {
+                    prefix: prefix.to_owned(),
+                    virtual_clock: Some(virtual_clock),
+                    ..redis::settings(settings)?
+                };
+                let store = tollkeeper_redis::RedisStore::connect(url, settings).await?;
+                Ok(Self::Redis(Box::new(store)))
+            }
+            _ => {
+                let _ = prefix;
+                Err(OpenError::NotBuilt)
+            }
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+mod redis {
+    //! What the policy says, in the terms of the Redis store.
+
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use tollkeeper_policy::{StoreSettings, StoreUrl};
+    use tollkeeper_redis::Settings;
+
+    use super::OpenError;
+
+    /// How long a connection may take to open, in multiples of the time that a decision may wait.
+    const CONNECT_TIMEOUTS: u64 = 10;
+
+    pub(super) fn settings(settings: &StoreSettings) -> Result<Settings, OpenError> {
+        let defaults = Settings::default();
+        let is_tls = matches!(&settings.url, StoreUrl::Redis(url) if url.is_tls());
+        let read = |path: &PathBuf| {
+            let wrong = |source| OpenError::Ca { path: path.clone(), source };
+            std::fs::read(path).map_err(wrong)
+        };
+        let patience = Duration::from_micros(settings.timeout_us.saturating_mul(CONNECT_TIMEOUTS));
+        Ok(Settings {
+            prefix: settings.prefix.clone(),
+            connections: settings.connections,
+            connect_patience: patience.max(defaults.connect_patience),
+            ca: settings.ca.as_ref().filter(|_| is_tls).map(read).transpose()?,
+            ..defaults
+        })
+    }
+}
