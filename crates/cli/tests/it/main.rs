@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod check;
+mod examples;
 mod http;
 mod kit;
 mod outage;

@@ -122,7 +122,7 @@ fn a_wrong_password_is_told_and_never_shown() {
 
 #[test]
 fn a_node_of_a_cluster_is_refused_by_name() {
-    let server = RedisServer::start("redis-server", &["--cluster-enabled", "yes"]).unwrap();
+    let server = Launch::new("redis-server").cluster().unwrap().start().unwrap();
     let service = Service::start("cluster", &policy(&server.url()));
     assert!(service.log().contains("node of a cluster"), "{}", service.log());
     assert_eq!(check(&service, "usual").json()["source"], "fallback");

@@ -20,6 +20,8 @@ pub struct Launch {
     pub(super) program: OsString,
     args: Vec<String>,
     pub(super) port: Option<Port>,
+    /// Where nodes of a cluster talk to each other.
+    bus: Option<Port>,
     pub(super) password: Option<String>,
     pub(super) has_users: bool,
     pub(super) has_tls: bool,
@@ -34,6 +36,7 @@ impl Launch {
             program: program.as_ref().into(),
             args: Vec::new(),
             port: None,
+            bus: None,
             password: None,
             has_users: false,
             has_tls: false,
@@ -80,6 +83,15 @@ impl Launch {
             .args(&["--tls-cert-file", &text(tls.certificate())])
             .args(&["--tls-key-file", &text(tls.key())])
             .args(&["--tls-ca-cert-file", &text(tls.ca())])
+    }
+
+    /// Makes it a node of a cluster that has no other yet.
+    pub fn cluster(mut self) -> Result<Self, String> {
+        // By itself it would take the port ten thousand above, which others get by chance.
+        let bus = Port::reserve()?;
+        let number = bus.number().to_string();
+        self.bus = Some(bus);
+        Ok(self.args(&["--cluster-enabled", "yes", "--cluster-port", &number]))
     }
 
     /// Lets the test move the server's wall clock.
