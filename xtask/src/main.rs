@@ -11,9 +11,10 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 /// What `test` runs, the quick first.
-const STEPS: [(&str, &[&str]); 4] = [
+const STEPS: [(&str, &[&str]); 5] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lint", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+    ("features", &["check", "-p", "tollkeeper", "--no-default-features", "--quiet"]),
     ("test", &["test", "--workspace", "--quiet"]),
     ("document", &["doc", "--workspace", "--no-deps", "--quiet"]),
 ];

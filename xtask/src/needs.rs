@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Programs that tests start, and the Debian packages that hold them.
-const PROGRAMS: [(&[&str], &str); 2] =
-    [(&["redis-server", "--version"], "redis-server"), (&["faketime", "--version"], "faketime")];
+const PROGRAMS: [(&[&str], &str); 3] = [
+    (&["redis-server", "--version"], "redis-server"),
+    (&["faketime", "--version"], "faketime"),
+    (&["curl", "--version"], "curl"),
+];
 
 /// What wheels are installed with.
 const PIP: (&[&str], &str) = (&["python3", "-m", "pip", "--version"], "python3-pip");

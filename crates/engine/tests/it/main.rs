@@ -7,4 +7,5 @@ mod breaker;
 mod choices;
 mod deadline;
 mod kit;
+mod storms;
 mod warm;
