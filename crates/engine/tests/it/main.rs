@@ -1,6 +1,11 @@
 //! What is told when the store gives no answer, to the microsecond: time and failures are injected.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 mod after;
 mod breaker;

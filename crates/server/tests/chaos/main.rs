@@ -11,12 +11,12 @@ mod network;
 mod report;
 mod server;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// The scenario that runs.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Two scenarios at once would be late because of each other.
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+async fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().await
 }

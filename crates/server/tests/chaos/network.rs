@@ -35,26 +35,26 @@ async fn outage(go_bad: impl FnOnce(&Proxy), go_good: impl FnOnce(&Proxy)) -> St
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_reset_and_reset_again() {
-    let _alone = alone();
+    let _alone = alone().await;
     outage(|proxy| proxy.cut(Ending::Reset).unwrap(), |proxy| proxy.pass().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_closed_in_order_and_closed_again() {
-    let _alone = alone();
+    let _alone = alone().await;
     outage(|proxy| proxy.cut(Ending::Finish).unwrap(), |proxy| proxy.pass().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_refused() {
-    let _alone = alone();
+    let _alone = alone().await;
     let reason = outage(|proxy| proxy.refuse().unwrap(), |proxy| proxy.pass().unwrap()).await;
     assert!(!reason.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_are_half_open_and_the_old_ones_stay_so() {
-    let _alone = alone();
+    let _alone = alone().await;
     let heal = |proxy: &Proxy| {
         proxy.abandon().unwrap();
         proxy.pass().unwrap();
@@ -65,7 +65,7 @@ async fn connections_are_half_open_and_the_old_ones_stay_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_arrive_and_answers_vanish() {
-    let _alone = alone();
+    let _alone = alone().await;
     let heal = |proxy: &Proxy| {
         proxy.abandon().unwrap();
         proxy.pass().unwrap();
@@ -75,14 +75,14 @@ async fn requests_arrive_and_answers_vanish() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_trickle() {
-    let _alone = alone();
+    let _alone = alone().await;
     let trickle = |proxy: &Proxy| proxy.trickle(1, Duration::from_millis(5)).unwrap();
     outage(trickle, |proxy| proxy.pass().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_way_is_longer_than_the_deadline() {
-    let _alone = alone();
+    let _alone = alone().await;
     let slow = |proxy: &Proxy| proxy.delay(Duration::from_millis(30)).unwrap();
     outage(slow, |proxy| proxy.pass().unwrap()).await;
 }

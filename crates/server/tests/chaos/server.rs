@@ -45,7 +45,7 @@ async fn commanded(server: &RedisServer, url: &str, begin: &[&str], end: &[&str]
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_and_restarted_empty() {
-    let _alone = alone();
+    let _alone = alone().await;
     let mut server = start();
     let field = Field::begin(&server.url(), "20ms").await;
     field.phase(Phase::Outage);
@@ -61,7 +61,7 @@ async fn killed_and_restarted_empty() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frozen_for_five_seconds() {
-    let _alone = alone();
+    let _alone = alone().await;
     let server = start();
     let field = Field::begin(&server.url(), "20ms").await;
     field.phase(Phase::Outage);
@@ -76,7 +76,7 @@ async fn frozen_for_five_seconds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paused_by_its_operator() {
-    let _alone = alone();
+    let _alone = alone().await;
     let server = start();
     let field = Field::begin(&server.url(), "20ms").await;
     field.phase(Phase::Outage);
@@ -89,7 +89,7 @@ async fn paused_by_its_operator() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_scripts_forgotten_again_and_again() {
-    let _alone = alone();
+    let _alone = alone().await;
     let server = start();
     let field = Field::begin(&server.url(), AMPLE).await;
     field.phase(Phase::After);
@@ -104,7 +104,7 @@ async fn its_scripts_forgotten_again_and_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_memory_full() {
-    let _alone = alone();
+    let _alone = alone().await;
     let server = start();
     let (full, wide) = (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]);
     let report = commanded(&server, &server.url(), &full, &wide).await;
@@ -113,7 +113,7 @@ async fn its_memory_full() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turned_into_a_replica_and_back() {
-    let _alone = alone();
+    let _alone = alone().await;
     let server = start();
     // Nobody listens on port 1: the server keeps what it holds, and takes no writes.
     let (replica, master) = (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"]);
@@ -123,7 +123,7 @@ async fn turned_into_a_replica_and_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loading_its_data() {
-    let _alone = alone();
+    let _alone = alone().await;
     let mut server = start();
     let field = Field::begin(&server.url(), "20ms").await;
     field.phase(Phase::Outage);
@@ -136,7 +136,7 @@ async fn loading_its_data() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_user_deleted_and_back() {
-    let _alone = alone();
+    let _alone = alone().await;
     let rules = "~rl:* +@all";
     let server = Launch::new("redis-server").user("app", "secret", rules).start().unwrap();
     let url = server.url_as("app", "secret");
@@ -148,7 +148,7 @@ async fn our_user_deleted_and_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn its_clock_stepped_back_and_forward() {
-    let _alone = alone();
+    let _alone = alone().await;
     let server = Launch::new("redis-server").fake_time().start().unwrap();
     let field = Field::begin(&server.url(), AMPLE).await;
     field.phase(Phase::After);
