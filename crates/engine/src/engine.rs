@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
@@ -10,7 +11,7 @@ use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
 use crate::breaker::BreakerState;
-use crate::error::EngineError;
+use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback, one};
 use crate::guard::{Deadline, Guard, Health};
 use crate::handle::{Handle, HandleKind, OwnedTarget};
@@ -29,7 +30,7 @@ const BATCH_WIDTH: usize = 128;
 /// gives no answer.
 #[derive(Debug)]
 pub struct Engine<S, L = S> {
-    policy: Arc<Policy>,
+    policy: ArcSwap<Policy>,
     store: S,
     observer: Arc<dyn Observer>,
     safety: Option<Safety<L>>,
@@ -84,7 +85,8 @@ impl<S: Store> Engine<S> {
 impl<S: Store, L: Store> Engine<S, L> {
     /// The same as [`new`](Engine::new), where the type of a local limiter has to be named.
     pub fn unguarded(policy: Policy, store: S) -> Self {
-        Self { policy: Arc::new(policy), store, observer: Arc::new(Deaf), safety: None }
+        let policy = ArcSwap::from_pointee(policy);
+        Self { policy, store, observer: Arc::new(Deaf), safety: None }
     }
 
     /// Decides by `policy`, on a store that can fail. Each decision has the deadline of the
@@ -104,9 +106,9 @@ impl<S: Store, L: Store> Engine<S, L> {
             settings.timeout_us,
             u64::from_ne_bytes(random_bytes()?),
         );
-        let fallback = Fallback::new(local, settings);
+        let fallback = Fallback::new(local);
         let safety = Some(Safety { guard, fallback });
-        Ok(Self { policy: Arc::new(policy), store, observer, safety })
+        Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
     }
 
     /// The same engine, of which `observer` hears.
@@ -119,10 +121,33 @@ impl<S: Store, L: Store> Engine<S, L> {
         self
     }
 
-    /// The policy.
+    /// The policy of now. A request that is under way keeps the one that it began with.
     #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// Decides by another policy from here on. Usage is kept, where limits keep their names. What
+    /// of the store cannot change while it is in use is an error, and then nothing changes.
+    pub fn reload(&self, policy: Policy) -> Result<(), ReloadError> {
+        let (old, new) = (self.policy(), policy.store());
+        let old = old.store();
+        let fixed = [
+            ("store.url", old.url == new.url),
+            ("store.prefix", old.prefix == new.prefix),
+            ("store.connections", old.connections == new.connections),
+            ("store.ca", old.ca == new.ca),
+            ("store.max_keys", old.max_keys == new.max_keys),
+            ("store.when_full", old.when_full == new.when_full),
+        ];
+        if let Some((field, _)) = fixed.into_iter().find(|(_, same)| !same) {
+            return Err(ReloadError { field });
+        }
+        if let Some(safety) = &self.safety {
+            safety.guard.set_timeout(new.timeout_us);
+        }
+        self.policy.store(Arc::new(policy));
+        Ok(())
     }
 
     /// The store.
@@ -220,7 +245,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         ask: Ask<'a>,
         reserve_for_us: Option<u64>,
     ) -> Result<Ready<'a>, EngineError> {
-        let met = Met::find(&self.policy, ask.target)?;
+        let met = Met::find(&self.policy(), ask.target)?;
         let key = ask.key.unwrap_or(GLOBAL_KEY);
         validate_key(key)?;
         let mut ready = Ready { met, key, cost: ask.cost, ticket: None, handle: None };
@@ -261,7 +286,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
                 let answer = fallback.decide(asked).await?;
-                Ok(Decided { answer, choices: fallback.choices(asked.met) })
+                Ok(Decided { answer, choices: Fallback::<L>::choices(asked.met) })
             }
         }
     }

@@ -39,6 +39,13 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+/// A policy that cannot take effect while the store is in use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` cannot change while the service runs: restart it")]
+pub struct ReloadError {
+    pub(crate) field: &'static str,
+}
+
 fn did_you_mean(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tollkeeper_core::{
     Amended, Amendment, Answer, Change, Check, Outcome, Quota, Request, Store, StoreError, Ticket,
 };
-use tollkeeper_policy::{OnFailure, StoreSettings};
+use tollkeeper_policy::OnFailure;
 
 use crate::error::EngineError;
 use crate::met::Met;
@@ -17,8 +17,6 @@ const CLOSED_RETRY_US: u64 = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct Fallback<L> {
     local: L,
-    on_failure: OnFailure,
-    nodes: u64,
 }
 
 /// What is decided: the limits, for whom, and how much.
@@ -31,8 +29,8 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<L: Store> Fallback<L> {
-    pub(crate) fn new(local: L, settings: &StoreSettings) -> Self {
-        Self { local, on_failure: settings.on_failure, nodes: settings.nodes }
+    pub(crate) fn new(local: L) -> Self {
+        Self { local }
     }
 
     pub(crate) fn local(&self) -> &L {
@@ -40,18 +38,19 @@ impl<L: Store> Fallback<L> {
     }
 
     /// What each limit does without the store, in their order.
-    pub(crate) fn choices(&self, met: &Met) -> SmallVec<[OnFailure; 4]> {
-        met.limits().map(|met| met.on_failure.unwrap_or(self.on_failure)).collect()
+    pub(crate) fn choices(met: &Met) -> SmallVec<[OnFailure; 4]> {
+        let standing = met.policy().store().on_failure;
+        met.limits().map(|met| met.on_failure.unwrap_or(standing)).collect()
     }
 
     /// Decides without the store. Limits that fail open admit; those that fail closed deny, and
     /// then nothing is charged; the others are decided here, all or nothing.
     pub(crate) async fn decide(&self, asked: Asked<'_>) -> Result<Answer, EngineError> {
-        let choices = self.choices(asked.met);
+        let choices = Self::choices(asked.met);
         let mut limits = asked.met.limits().zip(&choices);
         let denied = limits.any(|(met, choice)| *choice == OnFailure::Closed && !met.shadow);
         let cost = if denied { 0 } else { asked.cost };
-        let shares = self.shares(asked.met);
+        let shares = shares(asked.met);
         let checks = asked.met.limits().zip(&shares).zip(&choices);
         let local = checks.filter(|(_, choice)| **choice == OnFailure::Static);
         let local = local.map(|((met, quota), _)| Check {
@@ -76,8 +75,8 @@ impl<L: Store> Fallback<L> {
 
     /// Lets the local limiter know what the store said, so that it begins where the store ended.
     pub(crate) async fn learn(&self, asked: Asked<'_>, answer: &Answer) {
-        let shares = self.shares(asked.met);
-        let choices = self.choices(asked.met);
+        let shares = shares(asked.met);
+        let choices = Self::choices(asked.met);
         let limits = asked.met.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
         for (((met, quota), _), outcome) in
             limits.filter(|((_, choice), _)| **choice == OnFailure::Static)
@@ -114,7 +113,7 @@ impl<L: Store> Fallback<L> {
         key: &str,
         change: Change,
     ) -> Vec<Result<Amended, StoreError>> {
-        let shares = self.shares(met);
+        let shares = shares(met);
         let amendments: SmallVec<[Amendment<'_>; 4]> = met
             .limits()
             .zip(&shares)
@@ -122,10 +121,12 @@ impl<L: Store> Fallback<L> {
             .collect();
         self.local.amend(&amendments).await
     }
+}
 
-    fn shares(&self, met: &Met) -> SmallVec<[Quota; 4]> {
-        met.limits().map(|met| met.quota.share(self.nodes)).collect()
-    }
+/// What this process may admit of each limit.
+fn shares(met: &Met) -> SmallVec<[Quota; 4]> {
+    let nodes = met.policy().store().nodes;
+    met.limits().map(|met| met.quota.share(nodes)).collect()
 }
 
 /// The only answer of a call with one request.

@@ -4,7 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use parking_lot::Mutex;
@@ -16,6 +16,9 @@ use crate::timer::Timer;
 
 /// The most calls to the store at once; further ones fail at once.
 pub const MAX_IN_FLIGHT: usize = 1024;
+
+/// A probe that nobody has ended after so long counts as lost. No decision takes that long.
+const PROBE_PATIENCE_US: u64 = 20_000_000;
 
 /// How the store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub(crate) struct Guard {
     observer: Arc<dyn Observer>,
     breaker: Mutex<Breaker>,
     in_flight: AtomicUsize,
-    timeout_us: u64,
+    timeout_us: AtomicU64,
 }
 
 impl Guard {
@@ -50,18 +53,28 @@ impl Guard {
         timeout_us: u64,
         seed: u64,
     ) -> Self {
-        let breaker = Mutex::new(Breaker::new(seed, 2 * timeout_us));
-        Self { timer, observer, breaker, in_flight: AtomicUsize::new(0), timeout_us }
+        let breaker = Mutex::new(Breaker::new(seed, PROBE_PATIENCE_US));
+        let in_flight = AtomicUsize::new(0);
+        Self { timer, observer, breaker, in_flight, timeout_us: AtomicU64::new(timeout_us) }
     }
 
     pub(crate) fn observed(&mut self, observer: Arc<dyn Observer>) {
         self.observer = observer;
     }
 
+    /// How long further decisions may wait.
+    pub(crate) fn set_timeout(&self, timeout_us: u64) {
+        self.timeout_us.store(timeout_us, Ordering::Relaxed);
+    }
+
+    fn timeout_us(&self) -> u64 {
+        self.timeout_us.load(Ordering::Relaxed)
+    }
+
     /// The deadline of a decision that begins now.
     pub(crate) fn begin(&self) -> Deadline {
         let began_us = self.timer.now_us();
-        Deadline { began_us, at_us: began_us + self.timeout_us }
+        Deadline { began_us, at_us: began_us + self.timeout_us() }
     }
 
     /// The same deadline for a part of it that begins only now.
@@ -86,7 +99,7 @@ impl Guard {
             return Err(StoreError::did_not_run("there was no time left to ask the store"));
         }
         let mut under_way = self.enter(began_us)?;
-        let answered = self.by(at_us, self.timeout_us, call).await;
+        let answered = self.by(at_us, self.timeout_us(), call).await;
         under_way.ended = true;
         let now_us = self.timer.now_us();
         self.observer.store_called(now_us.saturating_sub(began_us));

@@ -19,15 +19,13 @@ pub(crate) enum Met {
     /// Rules of the policy, by number.
     Rules { policy: Arc<Policy>, rules: SmallVec<[usize; 4]> },
     /// A limit that came with the request.
-    Inline { name: String, quota: Quota },
+    Inline { policy: Arc<Policy>, name: String, quota: Quota },
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetLimit<'a> {
     pub(crate) rule: &'a str,
-    /// The rule's place in the policy, if it is of the policy.
-    pub(crate) number: Option<usize>,
     pub(crate) limit: &'a str,
     pub(crate) quota: &'a Quota,
     pub(crate) shadow: bool,
@@ -38,7 +36,7 @@ pub(crate) struct MetLimit<'a> {
 impl Met {
     pub(crate) fn find(policy: &Arc<Policy>, target: Target<'_>) -> Result<Self, EngineError> {
         let rules = match target {
-            Target::Inline { limit, algorithm } => return inline(limit, algorithm),
+            Target::Inline { limit, algorithm } => return inline(policy, limit, algorithm),
             Target::Rule(name) => SmallVec::from_slice(&[number(policy, name)?]),
             Target::EveryRule => (0..policy.rules().len()).collect(),
         };
@@ -49,14 +47,13 @@ impl Met {
     pub(crate) fn limits(&self) -> impl Iterator<Item = MetLimit<'_>> {
         let (rules, inline) = match self {
             Self::Rules { policy, rules } => (Some((policy, rules)), None),
-            Self::Inline { name, quota } => (None, Some((name, quota))),
+            Self::Inline { name, quota, .. } => (None, Some((name, quota))),
         };
         let of_rules = rules.into_iter().flat_map(|(policy, rules)| {
-            rules.iter().flat_map(|&number| of_rule(number, &policy.rules()[number]))
+            rules.iter().flat_map(|&number| of_rule(&policy.rules()[number]))
         });
         of_rules.chain(inline.into_iter().map(|(name, quota)| MetLimit {
             rule: INLINE,
-            number: None,
             limit: name,
             quota,
             shadow: false,
@@ -64,15 +61,20 @@ impl Met {
         }))
     }
 
+    /// The policy by which it was found.
+    pub(crate) fn policy(&self) -> &Policy {
+        let (Self::Rules { policy, .. } | Self::Inline { policy, .. }) = self;
+        policy
+    }
+
     pub(crate) fn holds_permits(&self) -> bool {
         self.limits().any(|met| met.quota.algorithm() == Algorithm::Concurrency)
     }
 }
 
-fn of_rule(number: usize, rule: &Rule) -> impl Iterator<Item = MetLimit<'_>> {
-    rule.limits().iter().map(move |limit| MetLimit {
+fn of_rule(rule: &Rule) -> impl Iterator<Item = MetLimit<'_>> {
+    rule.limits().iter().map(|limit| MetLimit {
         rule: rule.name(),
-        number: Some(number),
         limit: limit.name(),
         quota: limit.quota(),
         shadow: rule.is_shadow(),
@@ -89,8 +91,12 @@ fn number(policy: &Policy, name: &str) -> Result<usize, EngineError> {
 
 /// The period tells inline limits of one key apart, so that `10/s` and `1000/h` count by
 /// themselves, and usage survives when only the count changes.
-fn inline(limit: &str, algorithm: Option<Algorithm>) -> Result<Met, EngineError> {
+fn inline(
+    policy: &Arc<Policy>,
+    limit: &str,
+    algorithm: Option<Algorithm>,
+) -> Result<Met, EngineError> {
     let limit: ShortLimit = limit.parse()?;
     let name = format!("{INLINE}/{}", format_duration(limit.period_us()));
-    Ok(Met::Inline { name, quota: limit.quota(algorithm)? })
+    Ok(Met::Inline { policy: Arc::clone(policy), name, quota: limit.quota(algorithm)? })
 }

@@ -45,8 +45,6 @@ pub struct Verdict {
 pub struct LimitVerdict<'a> {
     /// The rule that it belongs to.
     pub rule: &'a str,
-    /// The rule's place in the policy; none for a limit that came with the request.
-    pub rule_number: Option<usize>,
     /// Its own name.
     pub name: &'a str,
     /// Its algorithm.
@@ -100,7 +98,6 @@ impl Verdict {
         let numbers = self.met.limits().zip(self.answer.outcomes()).enumerate();
         numbers.map(|(nth, (met, outcome))| LimitVerdict {
             rule: met.rule,
-            rule_number: met.number,
             name: met.limit,
             algorithm: met.quota.algorithm(),
             outcome,

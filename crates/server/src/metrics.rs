@@ -1,8 +1,10 @@
 //! Owns [`Metrics`]: what is counted, and how `/metrics` tells it. Nothing is counted per key.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -25,46 +27,68 @@ const INLINE: &str = "inline";
 const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 const SOURCES: [Source; 2] = [Source::Store, Source::Fallback];
 
+/// What became of policies that were read.
+const RELOADS: [&str; 2] = ["ok", "error"];
+
 /// Counters of one rule: its decisions, then what it did without the store.
 const DECISIONS: usize = RESULTS.len() * SOURCES.len();
 const PER_RULE: usize = DECISIONS + OnFailure::ALL.len();
 
+/// The counters of each rule, by its name.
+type Rules = BTreeMap<String, Arc<Striped>>;
+
 /// What is counted.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// The rules' names, and last the one of limits that came with requests.
-    rules: Vec<String>,
-    counters: Striped,
+    /// Those of the policy of now, and one for limits that came with requests.
+    rules: ArcSwap<Rules>,
     store_seconds: Histogram,
     states_failed: Striped,
+    reloads: Striped,
 }
 
 impl Metrics {
     /// Counts for the rules of `policy`.
     pub(crate) fn new(policy: &Policy) -> Self {
-        let names = policy.rules().iter().map(|rule| rule.name().to_owned());
-        let rules: Vec<String> = names.chain([INLINE.to_owned()]).collect();
-        Self {
-            counters: Striped::new(rules.len() * PER_RULE),
-            rules,
+        let metrics = Self {
+            rules: ArcSwap::default(),
             // From 50 µs to 1.6 s.
             store_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             states_failed: Striped::new(1),
-        }
+            reloads: Striped::new(RELOADS.len()),
+        };
+        metrics.loaded(policy);
+        metrics
     }
 
-    fn rule(&self, limit: &LimitVerdict<'_>) -> usize {
-        limit.rule_number.unwrap_or(self.rules.len() - 1)
+    /// Counts for the rules of `policy` from here on. What was counted for a rule of the same name
+    /// is kept.
+    pub(crate) fn loaded(&self, policy: &Policy) {
+        let old = self.rules.load();
+        let names = policy.rules().iter().map(|rule| rule.name());
+        let counters = |name: &str| {
+            let known = old.get(name).map(Arc::clone);
+            (name.to_owned(), known.unwrap_or_else(|| Arc::new(Striped::new(PER_RULE))))
+        };
+        self.rules.store(Arc::new(names.chain([INLINE]).map(counters).collect()));
+        self.reloads.add(0);
     }
 
     fn count_decision(&self, limit: &LimitVerdict<'_>, result: usize, source: Source) {
         let source = SOURCES.iter().position(|known| *known == source).unwrap_or(0);
-        self.counters.add(self.rule(limit) * PER_RULE + result * SOURCES.len() + source);
+        self.count(limit.rule, result * SOURCES.len() + source);
     }
 
-    fn count_failure(&self, rule: usize, choice: OnFailure) {
+    fn count_failure(&self, rule: &str, choice: OnFailure) {
         let choice = OnFailure::ALL.iter().position(|known| *known == choice).unwrap_or(0);
-        self.counters.add(rule * PER_RULE + DECISIONS + choice);
+        self.count(rule, DECISIONS + choice);
+    }
+
+    /// A request that began before a reload may name a rule that is no more: it is not counted.
+    fn count(&self, rule: &str, counter: usize) {
+        if let Some(counters) = self.rules.load().get(rule) {
+            counters.add(counter);
+        }
     }
 
     /// Everything as text, with how `engine` is now.
@@ -91,10 +115,9 @@ impl Observer for Metrics {
             }
             let Some(choice) = limit.on_failure else { continue };
             // A rule of several limits counts once; its limits lie side by side.
-            let rule = self.rule(&limit);
-            if last_failed != Some(rule) {
-                self.count_failure(rule, choice);
-                last_failed = Some(rule);
+            if last_failed != Some(limit.rule) {
+                self.count_failure(limit.rule, choice);
+                last_failed = Some(limit.rule);
             }
         }
     }
@@ -147,11 +170,10 @@ impl Scrape {
     fn decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let help = "Decisions by the rule that bound, and what shadow rules would have denied";
         let mut family = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
-        for (rule, name) in self.metrics.rules.iter().enumerate() {
+        for (name, counters) in self.metrics.rules.load().iter() {
             for (result, told) in RESULTS.iter().enumerate() {
                 for (nth, source) in SOURCES.iter().enumerate() {
-                    let counter = rule * PER_RULE + result * SOURCES.len() + nth;
-                    let count = self.metrics.counters.sum(counter);
+                    let count = counters.sum(result * SOURCES.len() + nth);
                     // What hardly anybody ever sees is told once it happened.
                     if count == 0 && (result == 2 || *source != Source::Store) {
                         continue;
@@ -173,10 +195,10 @@ impl Scrape {
         ];
         for (nth, (name, help)) in told.into_iter().enumerate() {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (rule, label) in self.metrics.rules.iter().enumerate() {
-                let count = self.metrics.counters.sum(rule * PER_RULE + DECISIONS + nth);
+            for (label, counters) in self.metrics.rules.load().iter() {
                 let labels = [("rule", label.as_str())];
-                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+                ConstCounter::new(counters.sum(DECISIONS + nth))
+                    .encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())
@@ -223,7 +245,10 @@ impl Scrape {
         }
         let help = "Policies that were read, the first one included";
         let mut family = encoder.encode_descriptor("reloads", help, None, MetricType::Counter)?;
-        ConstCounter::new(1u64).encode(family.encode_family(&[("result", "ok")])?)?;
+        for (nth, result) in RELOADS.iter().enumerate() {
+            let count = ConstCounter::new(self.metrics.reloads.sum(nth));
+            count.encode(family.encode_family(&[("result", *result)])?)?;
+        }
 
         let local = self.engine.local().map(tollkeeper_memory::MemoryStore::stats);
         let stats = self.engine.store().stats().or(local).unwrap_or_default();

@@ -19,7 +19,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// asked as ever: not while it is down, but for probes.
     pub async fn store_answers(&self) -> bool {
         let Some(safety) = &self.safety else { return true };
-        let Ok(met) = Met::find(&self.policy, LOOK) else { return false };
+        let Ok(met) = Met::find(&self.policy(), LOOK) else { return false };
         let checks = met.limits().map(|met| Check {
             limit: met.limit,
             quota: met.quota,
@@ -40,7 +40,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         key: Option<&str>,
         most: usize,
     ) -> Result<Vec<Entry>, EngineError> {
-        let met = rule.map(|name| Met::find(&self.policy, Target::Rule(name))).transpose()?;
+        let met = rule.map(|name| Met::find(&self.policy(), Target::Rule(name))).transpose()?;
         let limits = met.as_ref().map(limit_names);
         let call = self.store.inspect(Filter { limits: limits.as_deref(), key }, most);
         match &self.safety {
@@ -51,7 +51,7 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Forgets the stored states of a rule, or of everything, for a key, or for all.
     pub async fn reset(&self, rule: Option<&str>, key: Option<&str>) -> Result<u64, EngineError> {
-        let met = rule.map(|name| Met::find(&self.policy, Target::Rule(name))).transpose()?;
+        let met = rule.map(|name| Met::find(&self.policy(), Target::Rule(name))).transpose()?;
         let limits = met.as_ref().map(limit_names);
         let filter = Filter { limits: limits.as_deref(), key };
         let call = self.store.reset(filter);

@@ -34,7 +34,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         ask: Ask<'_>,
         charged_at_us: Option<u64>,
     ) -> Result<Amended, EngineError> {
-        let met = Met::find(&self.policy, ask.target)?;
+        let met = Met::find(&self.policy(), ask.target)?;
         if met.holds_permits() {
             return Err(EngineError::Unfit(
                 "a concurrency limit cannot be refunded: release its permit",
@@ -46,7 +46,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn amend_handle(&self, handle: &Handle, change: Change) -> Result<Amended, EngineError> {
-        let met = Met::find(&self.policy, handle.target.borrow())?;
+        let met = Met::find(&self.policy(), handle.target.borrow())?;
         match &self.safety {
             Some(safety) if handle.local => {
                 let amended = safety.fallback.amend(&met, &handle.key, change).await;

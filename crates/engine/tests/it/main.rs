@@ -12,5 +12,6 @@ mod breaker;
 mod choices;
 mod deadline;
 mod kit;
+mod reload;
 mod storms;
 mod warm;

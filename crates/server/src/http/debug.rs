@@ -63,11 +63,11 @@ pub(super) async fn state(
     let query = Query::parse(query, &["rule", "key", "limit"])?;
     let most = query.limit.unwrap_or(DEFAULT_STATES);
     let entries = engine.inspect(query.rule.as_deref(), query.key.as_deref(), most).await?;
-    let rules = engine.policy().rules();
+    let policy = engine.policy();
     let named = |rule: &str| query.rule.as_deref().is_none_or(|wanted| wanted == rule);
     let (store, prefix) = (engine.store().kind(), engine.store().prefix());
     let mut shown = Map::new();
-    for rule in rules.iter().filter(|rule| named(rule.name())) {
+    for rule in policy.rules().iter().filter(|rule| named(rule.name())) {
         shown.insert(rule.name().to_owned(), empty(store, rule.algorithm().name()));
     }
     for entry in &entries {
@@ -80,7 +80,7 @@ pub(super) async fn state(
         }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
             let name = state_name(prefix, &entry.limit, entry.algorithm, &entry.key);
-            keys.insert(name, one_state(engine.policy().quota(&entry.limit), entry));
+            keys.insert(name, one_state(policy.quota(&entry.limit), entry));
         }
     }
     let body = match shown.len() {
