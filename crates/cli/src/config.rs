@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tollkeeper_policy::{Policy, PolicyErrors};
+use tollkeeper_server::PolicyFile;
 
 use crate::output::Failure;
 
@@ -11,6 +12,7 @@ const DEFAULT_FILE: &str = "tollkeeper.yaml";
 
 /// A policy file that could be read, and perhaps understood.
 pub(crate) struct Loaded {
+    pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) policy: Result<Policy, PolicyErrors>,
@@ -19,7 +21,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// The policy, or what is wrong with it, told.
     pub(crate) fn policy(self) -> Result<Policy, Failure> {
-        let Self { name, text, policy } = self;
+        let Self { name, text, policy, .. } = self;
         policy.map_err(|errors| Failure::told(errors.render(&name, &text)))
     }
 }
@@ -32,8 +34,27 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, Failure> {
         Some(_) => Failure::told(format!("cannot read {name}: {error}")),
         None => Failure::told(format!("cannot read ./{name}: {error} (name another with -c)")),
     })?;
-    let policy = Policy::parse_bytes(&bytes, &|name| std::env::var(name).ok());
-    Ok(Loaded { name, text: String::from_utf8_lossy(&bytes).into_owned(), policy })
+    Ok(read(path, &bytes))
+}
+
+/// What the bytes of a file say.
+fn read(path: PathBuf, bytes: &[u8]) -> Loaded {
+    let policy = Policy::parse_bytes(bytes, &|name| std::env::var(name).ok());
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    Loaded { name: path.display().to_string(), path, text, policy }
+}
+
+/// The file, to be read again while a service runs, with what the command line says instead of it.
+pub(crate) fn reloadable(
+    loaded: &Loaded,
+    adapt: impl Fn(Policy) -> Policy + Send + Sync + 'static,
+) -> PolicyFile {
+    let path = loaded.path.clone();
+    let parse = move |bytes: &[u8]| match read(path.clone(), bytes) {
+        Loaded { policy: Ok(policy), .. } => Ok(adapt(policy)),
+        Loaded { name, text, policy: Err(errors), .. } => Err(errors.render(&name, &text)),
+    };
+    PolicyFile::new(loaded.path.clone(), loaded.text.clone().into_bytes(), parse)
 }
 
 /// Reads the file that was named, or the default one if it is there.

@@ -8,6 +8,7 @@ mod debug;
 mod demo;
 mod encode;
 mod fields;
+mod policy;
 mod problem;
 mod status;
 
@@ -20,6 +21,7 @@ use axum::middleware::from_fn;
 use axum::routing::{any, get, post};
 
 use crate::metrics::Metrics;
+use crate::reload::Reloader;
 use crate::wire::AppEngine;
 use problem::Problem;
 
@@ -32,6 +34,8 @@ type Engine = axum::extract::State<Arc<AppEngine>>;
 pub(crate) struct App {
     pub(crate) engine: Arc<AppEngine>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Reads the policy again, where it came from a file.
+    pub(crate) reloader: Option<Arc<Reloader>>,
 }
 
 /// Every route.
@@ -40,6 +44,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/debug/state", get(debug::state))
         .route("/debug/reset", post(debug::reset))
         .route("/metrics", get(status::metrics))
+        .route("/policy/reload", post(policy::reload))
         .layer(from_fn(admin::guard));
     Router::new()
         .route("/v1/check", post(check::check))

@@ -5,9 +5,11 @@
 
 mod http;
 mod metrics;
+mod reload;
 mod server;
 mod watch;
 mod wire;
 
 pub use http::decision_json;
+pub use reload::PolicyFile;
 pub use server::{ServeError, Server};

@@ -74,6 +74,11 @@ impl Metrics {
         self.reloads.add(0);
     }
 
+    /// A policy could not take effect.
+    pub(crate) fn load_failed(&self) {
+        self.reloads.add(1);
+    }
+
     fn count_decision(&self, limit: &LimitVerdict<'_>, result: usize, source: Source) {
         let source = SOURCES.iter().position(|known| *known == source).unwrap_or(0);
         self.count(limit.rule, result * SOURCES.len() + source);

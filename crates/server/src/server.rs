@@ -14,12 +14,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tollkeeper_core::StoreError;
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::OpenError;
 use tower_service::Service;
 
 use crate::http::{self, App};
+use crate::reload::{self, PolicyFile, Reloader};
 use crate::watch::watch;
 use crate::wire::app;
 
@@ -82,6 +84,14 @@ impl Server {
         self.app.engine.store().opened().await
     }
 
+    /// Reads the policy again when its file changes, at SIGHUP, and when an operator asks.
+    #[must_use]
+    pub fn reloading(mut self, file: PolicyFile) -> Self {
+        let (engine, metrics) = (Arc::clone(&self.app.engine), Arc::clone(&self.app.metrics));
+        self.app.reloader = Some(Arc::new(Reloader { engine, metrics, file }));
+        self
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -90,7 +100,12 @@ impl Server {
 
     /// Serves until `stop` is ready, then lets requests under way finish for a while.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        let watching = tokio::spawn(watch(Arc::clone(&self.app.engine)));
+        let mut beside = JoinSet::new();
+        beside.spawn(watch(Arc::clone(&self.app.engine)));
+        if let Some(reloader) = &self.app.reloader {
+            beside.spawn(reload::watch(Arc::clone(reloader)));
+            beside.spawn(reload::at_hangup(Arc::clone(reloader)));
+        }
         let router = http::router(self.app);
         let connections = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -117,7 +132,7 @@ impl Server {
             });
         }
         drop(self.listener);
-        watching.abort();
+        drop(beside);
         // What is not done by then is cut off.
         let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
     }

@@ -18,5 +18,5 @@ pub(crate) fn app(policy: Policy) -> Result<App, OpenError> {
     let metrics = Arc::new(Metrics::new(&policy));
     let observer = Arc::clone(&metrics) as Arc<dyn Observer>;
     let engine = Arc::new(engine(policy, SystemClock::new())?.observed(observer));
-    Ok(App { engine, metrics })
+    Ok(App { engine, metrics, reloader: None })
 }

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use hyper::Method;
 use tokio::signal::unix::{SignalKind, signal};
 use tollkeeper_policy::{Limit, Policy, StoreUrl};
-use tollkeeper_server::Server;
+use tollkeeper_server::{PolicyFile, Server};
 
 use super::block_on;
 use crate::args::ServeArgs;
 use crate::client::send;
-use crate::config::load_if_there;
+use crate::config::{load_if_there, reloadable};
 use crate::output::{Failure, announce, complain, log_to_stderr, table, warn};
 
 /// Limits that are told at the start.
@@ -25,29 +25,38 @@ rules:
 ";
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let (policy, origin) = match load_if_there(args.config.as_deref())? {
-        Some(loaded) => {
-            let origin = loaded.name.clone();
-            (loaded.policy()?, origin)
+    let (listen, store) = (args.listen, args.store.as_deref().map(str::parse::<StoreUrl>));
+    let store = store.transpose().map_err(Failure::told)?;
+    // The command line goes before the file, also when that is read again.
+    let adapt = move |policy: Policy| {
+        let policy = match listen {
+            Some(address) => policy.listening_on(address),
+            None => policy,
+        };
+        match &store {
+            Some(url) => policy.stored_at(url.clone()),
+            None => policy,
         }
-        None => (demo_policy()?, "a demo rule (no ./tollkeeper.yaml here)".to_owned()),
     };
-    let policy = match args.listen {
-        Some(address) => policy.listening_on(address),
-        None => policy,
+    let Some(loaded) = load_if_there(args.config.as_deref())? else {
+        let origin = "a demo rule (no ./tollkeeper.yaml here)".to_owned();
+        return block_on(serve(adapt(demo_policy()?), origin, None, args.demo));
     };
-    let policy = match &args.store {
-        Some(url) => policy.stored_at(url.parse().map_err(Failure::told)?),
-        None => policy,
-    };
-    block_on(serve(policy, origin, args.demo))
+    let origin = loaded.name.clone();
+    let file = reloadable(&loaded, adapt.clone());
+    block_on(serve(adapt(loaded.policy()?), origin, Some(file), args.demo))
 }
 
 fn demo_policy() -> Result<Policy, Failure> {
     Policy::parse(DEMO_POLICY, &|_| None).map_err(Failure::told)
 }
 
-async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, Failure> {
+async fn serve(
+    policy: Policy,
+    origin: String,
+    file: Option<PolicyFile>,
+    demo: bool,
+) -> Result<ExitCode, Failure> {
     let all = || policy.rules().iter().flat_map(|rule| rule.limits());
     let told = |limit: &Limit| format!("{} ({})", limit.name(), limit.quota());
     let mut limits: Vec<String> = all().take(MOST_TOLD).map(told).collect();
@@ -61,6 +70,10 @@ async fn serve(policy: Policy, origin: String, demo: bool) -> Result<ExitCode, F
     let on_failure = policy.store().on_failure.name();
     log_to_stderr();
     let server = Server::bind(policy).await.map_err(Failure::told)?;
+    let server = match file {
+        Some(file) => server.reloading(file),
+        None => server,
+    };
     let address = server.address();
     if let Err(error) = server.store_opened().await {
         warn(&format!(

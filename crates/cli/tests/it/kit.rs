@@ -73,7 +73,7 @@ impl Drop for Folder {
 pub(crate) struct Service {
     child: Child,
     pub(crate) address: SocketAddr,
-    folder: Folder,
+    pub(crate) folder: Folder,
 }
 
 impl Service {

@@ -8,6 +8,7 @@ mod http;
 mod kit;
 mod outage;
 mod redis;
+mod reload;
 mod serve;
 mod simulate;
 mod validate;

@@ -70,6 +70,14 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+
+    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
     pub(crate) fn not_found(path: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", echo(path)))
     }
