@@ -8,20 +8,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::select_ok;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::driver::{Command, Driver, Fault, Reply};
+use crate::driver::{Command, Driver, Fault, Link, Reply};
 use crate::examine::examine;
 
-/// How long a PING may take on a connection that is in doubt.
-const PING_PATIENCE: Duration = Duration::from_millis(300);
+#[cfg(test)]
+mod tests;
 
-/// The pause after a connection could not be opened, which doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause before a connection is opened again, which doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(40);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+
+/// A connection that has lasted so long was worth having, and the next pause is a first one.
+const LASTED: Duration = Duration::from_secs(1);
+
+/// How often a connection is tried that nobody doubts.
+const TRY_EVERY: Duration = Duration::from_secs(10);
 
 /// A few connections to one server.
 #[derive(Debug)]
@@ -33,36 +40,33 @@ pub(crate) struct Connections<D: Driver> {
 #[derive(Debug)]
 struct Shared<D: Driver> {
     driver: D,
-    slots: Vec<Slot<D::Link>>,
+    slots: Vec<watch::Sender<Slot<D::Link>>>,
     next: AtomicUsize,
 }
 
 /// The place of one connection.
 #[derive(Debug)]
-struct Slot<L> {
-    state: watch::Sender<SlotState<L>>,
-    /// Somebody doubts the connection, or knows that it is broken.
-    doubt: Notify,
-    /// What broke it.
-    broken: Mutex<Option<Fault>>,
+enum Slot<L> {
+    Opening,
+    Open(Arc<Open<L>>),
+    Closed(Fault),
 }
 
-#[derive(Clone, Debug)]
-enum SlotState<L> {
-    Opening,
-    Open(L),
-    Closed(Fault),
+/// An open connection, and what its callers think of it. They think of this one: whatever befalls
+/// a call over an old connection says nothing about the next one in its place.
+#[derive(Debug)]
+struct Open<L> {
+    link: L,
+    /// Somebody doubts the connection, or knows that it is of no more use.
+    doubt: Notify,
+    /// Why it is of no more use.
+    over: Mutex<Option<Fault>>,
 }
 
 impl<D: Driver> Connections<D> {
     /// Begins to open `count` connections, and keeps them open. Needs a runtime.
     pub(crate) fn open(driver: D, count: usize) -> Self {
-        let slot = || Slot {
-            state: watch::Sender::new(SlotState::Opening),
-            doubt: Notify::new(),
-            broken: Mutex::new(None),
-        };
-        let slots = (0..count.max(1)).map(|_| slot()).collect();
+        let slots = (0..count.max(1)).map(|_| watch::Sender::new(Slot::Opening)).collect();
         let shared = Arc::new(Shared { driver, slots, next: AtomicUsize::new(0) });
         let keepers = (0..shared.slots.len())
             .map(|nth| tokio::spawn(keep_open(Arc::clone(&shared), nth)))
@@ -72,31 +76,30 @@ impl<D: Driver> Connections<D> {
 
     /// Waits until one connection is open, or all have failed once.
     pub(crate) async fn opened(&self) -> Result<(), Fault> {
-        let mut last = None;
-        for slot in &self.shared.slots {
-            let mut state = slot.state.subscribe();
-            let tried = state.wait_for(|state| !matches!(state, SlotState::Opening)).await;
-            // The sender lives as long as `self`.
-            match tried.as_deref() {
-                Ok(SlotState::Closed(fault)) => last = Some(fault.clone()),
-                _ => return Ok(()),
-            }
-        }
-        last.map_or(Ok(()), Err)
+        let tried = self.shared.slots.iter().map(|slot| {
+            Box::pin(async {
+                let mut slot = slot.subscribe();
+                // The sender lives as long as `self`.
+                match slot.wait_for(|slot| !matches!(slot, Slot::Opening)).await.as_deref() {
+                    Ok(Slot::Closed(fault)) => Err(fault.clone()),
+                    _ => Ok(()),
+                }
+            })
+        });
+        select_ok(tried).await.map(|((), _)| ())
     }
 
     /// Sends a command over a connection that is open.
     pub(crate) async fn call(&self, command: &Command) -> Result<Reply, Fault> {
-        let shared = &self.shared;
-        let (slot, link) = shared.pick()?;
-        let mut asking = Asking { slot, answered: false };
-        let replied = shared.driver.call(&link, command).await;
+        let open = self.shared.pick()?;
+        let mut asking = Asking { open: &open, answered: false };
+        let replied = open.link.call(command).await;
         asking.answered = true;
         if let Err(fault) = &replied
             && is_over(fault)
         {
-            *slot.broken.lock() = Some(fault.clone());
-            slot.doubt.notify_one();
+            *open.over.lock() = Some(fault.clone());
+            open.doubt.notify_one();
         }
         replied
     }
@@ -110,15 +113,19 @@ impl<D: Driver> Drop for Connections<D> {
 
 impl<D: Driver> Shared<D> {
     /// The next connection that is open.
-    fn pick(&self) -> Result<(&Slot<D::Link>, D::Link), Fault> {
+    fn pick(&self) -> Result<Arc<Open<D::Link>>, Fault> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut last = None;
         for nth in 0..self.slots.len() {
             let slot = &self.slots[(first.wrapping_add(nth)) % self.slots.len()];
-            match &*slot.state.borrow() {
-                SlotState::Open(link) => return Ok((slot, link.clone())),
-                SlotState::Closed(fault) => last = Some(fault.clone()),
-                SlotState::Opening => {}
+            match &*slot.borrow() {
+                Slot::Open(open) => match open.link.end() {
+                    // Its keeper has not heard of it yet.
+                    Some(end) => last = Some(end),
+                    None => return Ok(Arc::clone(open)),
+                },
+                Slot::Closed(fault) => last = Some(fault.clone()),
+                Slot::Opening => {}
             }
         }
         let text = "not connected yet".to_owned();
@@ -128,14 +135,14 @@ impl<D: Driver> Shared<D> {
 
 /// A call under way. Given up without an answer, it leaves a doubt.
 struct Asking<'a, L> {
-    slot: &'a Slot<L>,
+    open: &'a Open<L>,
     answered: bool,
 }
 
 impl<L> Drop for Asking<'_, L> {
     fn drop(&mut self) {
         if !self.answered {
-            self.slot.doubt.notify_one();
+            self.open.doubt.notify_one();
         }
     }
 }
@@ -155,62 +162,81 @@ async fn keep_open<D: Driver>(shared: Arc<Shared<D>>, nth: usize) {
     loop {
         match open_one(&shared.driver).await {
             Ok(link) => {
-                pause = FIRST_PAUSE;
-                *slot.broken.lock() = None;
-                slot.state.send_replace(SlotState::Open(link.clone()));
-                let fault = match until_over(&shared.driver, slot, &link).await {
-                    // Whoever comes now sends nothing.
-                    Fault::Broken { text } => Fault::Unconnected { text },
-                    fault => fault,
-                };
-                slot.state.send_replace(SlotState::Closed(fault));
+                let open = Arc::new(Open { link, doubt: Notify::new(), over: Mutex::new(None) });
+                let since = Instant::now();
+                slot.send_replace(Slot::Open(Arc::clone(&open)));
+                let fault = until_over(&shared.driver, &open).await;
+                let still_answers = matches!(fault, Fault::Refused(_));
+                slot.send_replace(Slot::Closed(fault.unsent()));
+                if !still_answers {
+                    // Whoever waits for an answer waits in vain.
+                    open.link.close();
+                }
+                if since.elapsed() >= LASTED {
+                    pause = FIRST_PAUSE;
+                }
             }
             Err(fault) => {
-                slot.state.send_replace(SlotState::Closed(fault));
-                sleep(jittered(pause)).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                slot.send_replace(Slot::Closed(fault.unsent()));
             }
         }
+        sleep(jittered(pause)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
 /// Opens a connection to a server that we can work with.
 async fn open_one<D: Driver>(driver: &D) -> Result<D::Link, Fault> {
     let link = driver.connect().await?;
-    for section in ["server", "cluster"] {
-        let info = driver.call(&link, &Command::new("INFO").arg(section)).await;
-        match info {
-            Ok(info) => examine(info.text().unwrap_or_default())?,
+    match timeout(driver.patience(), look_at(&link)).await {
+        Ok(looked) => looked.map(|()| link),
+        Err(_) => Err(silent(driver)),
+    }
+}
+
+/// Refuses a server that is not for us, or not yet.
+async fn look_at<L: Link>(link: &L) -> Result<(), Fault> {
+    let info = |section| Command::new("INFO").arg(section);
+    for command in [info("server"), info("cluster"), Command::new("PING")] {
+        match link.call(&command).await {
+            Ok(reply) => examine(reply.text().unwrap_or_default())?,
             // Who may not see it may still be let in.
             Err(fault) if fault.says("NOPERM") => {}
             Err(fault) => return Err(fault),
         }
     }
-    Ok(link)
+    Ok(())
 }
 
 /// Waits until the connection is of no more use, and says why.
-async fn until_over<D: Driver>(driver: &D, slot: &Slot<D::Link>, link: &D::Link) -> Fault {
-    loop {
-        slot.doubt.notified().await;
-        if let Some(fault) = slot.broken.lock().take() {
-            return fault;
-        }
-        match timeout(PING_PATIENCE, driver.call(link, &Command::new("PING"))).await {
-            Ok(Err(fault)) if is_over(&fault) => return fault,
-            Ok(_) => {}
-            Err(_) => {
-                let text = "the connection gave no answer".to_owned();
-                return Fault::Unconnected { text };
+async fn until_over<D: Driver>(driver: &D, open: &Open<D::Link>) -> Fault {
+    let watch = async {
+        loop {
+            let _ = timeout(TRY_EVERY, open.doubt.notified()).await;
+            if let Some(fault) = open.over.lock().take() {
+                return fault;
+            }
+            match timeout(driver.patience(), open.link.call(&Command::new("PING"))).await {
+                Ok(Err(fault)) if is_over(&fault) => return fault,
+                Ok(_) => {}
+                Err(_) => return silent(driver),
             }
         }
+    };
+    tokio::select! {
+        fault = watch => fault,
+        fault = open.link.ended() => fault,
     }
 }
 
-/// Between half and the whole of a pause, so that many nodes do not come back together.
+fn silent<D: Driver>(driver: &D) -> Fault {
+    Fault::Unconnected { text: format!("no answer within {:?}", driver.patience()) }
+}
+
+/// Any part of a pause, so that all who lost a server do not come back together.
 fn jittered(pause: Duration) -> Duration {
     let mut bytes = [0; 4];
     // Without a random number it is the whole.
     let random = getrandom::fill(&mut bytes).map_or(u32::MAX, |()| u32::from_ne_bytes(bytes));
-    pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
+    pause.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }

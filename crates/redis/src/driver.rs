@@ -1,26 +1,41 @@
 //! The seam to the client library: what is sent, what comes back, and how it can fail. No type of
 //! the library is seen outside `driver/client.rs`.
 
+use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 mod client;
+mod reach;
+mod wire;
 
 pub(crate) use client::Client;
 
-/// Makes connections and calls over them.
-pub(crate) trait Driver: Send + Sync + 'static {
-    /// A connection over which many calls go at once.
-    type Link: Clone + std::fmt::Debug + Send + Sync + 'static;
+/// Makes connections to one server.
+pub(crate) trait Driver: fmt::Debug + Send + Sync + 'static {
+    /// A connection over which many calls go at once. Dropping it closes it.
+    type Link: Link;
+
+    /// How long the server may take to let us in, or to say that it is still there.
+    fn patience(&self) -> Duration;
 
     /// Opens a connection, signed in and ready.
     fn connect(&self) -> impl Future<Output = Result<Self::Link, Fault>> + Send;
+}
 
+/// A connection.
+pub(crate) trait Link: fmt::Debug + Send + Sync + 'static {
     /// Sends one command and waits for its reply.
-    fn call(
-        &self,
-        link: &Self::Link,
-        command: &Command,
-    ) -> impl Future<Output = Result<Reply, Fault>> + Send;
+    fn call(&self, command: &Command) -> impl Future<Output = Result<Reply, Fault>> + Send;
+
+    /// Why there is no more connection, as soon as that is known.
+    fn end(&self) -> Option<Fault>;
+
+    /// Waits for the end. For one at a time.
+    fn ended(&self) -> impl Future<Output = Fault> + Send;
+
+    /// Ends it here; whoever waits for a reply is told.
+    fn close(&self);
 }
 
 /// A command and its arguments.
@@ -46,7 +61,7 @@ impl Command {
     }
 
     /// The name and the arguments, in order.
-    fn args(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn args(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
     }
@@ -98,8 +113,10 @@ impl Reply {
 /// Why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The server answered with an error: its code, and all of its text.
-    Refused { code: String, text: String },
+    /// The server answered the call with an error.
+    Refused(Refusal),
+    /// The server does not let us in, or no longer; the call was not sent.
+    TurnedAway(Refusal),
     /// There is no connection; nothing was sent.
     Unconnected { text: String },
     /// The connection broke; what was sent may have run.
@@ -107,26 +124,74 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn refused(text: impl Into<String>) -> Self {
-        let text = text.into();
-        let code = text.split(' ').next().unwrap_or_default().to_owned();
-        Self::Refused { code, text }
+    pub(crate) fn refused(text: &str) -> Self {
+        Self::Refused(Refusal::new(text))
     }
 
-    /// Whether the server's error has this code. One that a script met is told by old servers in
-    /// the middle of their text.
+    /// Whether the server answered the call with an error of this code.
     pub(crate) fn says(&self, wanted: &str) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.says(wanted))
+    }
+
+    /// The same for whoever comes later, and whose call is not sent any more.
+    pub(crate) fn unsent(self) -> Self {
         match self {
-            Self::Refused { code, text } => {
-                code == wanted || (code == "ERR" && text.contains(wanted))
-            }
-            _ => false,
+            Self::Refused(refusal) => Self::TurnedAway(refusal),
+            Self::Broken { text } => Self::Unconnected { text },
+            unsent => unsent,
         }
     }
 }
 
+/// Characters of a server's error that are kept.
+const MAX_TEXT: usize = 300;
+
+/// A server's error: its code, and its text without what is nobody's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    code: String,
+    text: String,
+}
+
+impl Refusal {
+    fn new(text: &str) -> Self {
+        // A server that does not know AUTH would tell who signs in, and with which password.
+        let text = text.split(", with args beginning with").next().unwrap_or_default();
+        let mut text = anonymous(text.trim());
+        if let Some((at, _)) = text.char_indices().nth(MAX_TEXT) {
+            text.truncate(at);
+            text.push('…');
+        }
+        let code = text.split(' ').next().unwrap_or_default().to_owned();
+        Self { code, text }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the error has this code. One that a script met is told by old servers in the middle
+    /// of their text.
+    pub(crate) fn says(&self, wanted: &str) -> bool {
+        self.code == wanted || (self.code == "ERR" && self.text.contains(wanted))
+    }
+}
+
+/// The text without the name of the user, which Valkey tells.
+fn anonymous(text: &str) -> String {
+    const LACKS: &str = " has no permissions";
+    if let Some((before, after)) = text.rsplit_once(LACKS)
+        && let Some((before, _name)) = before.split_once("User ")
+    {
+        return format!("{before}this user{LACKS}{after}");
+    }
+    text.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
+    use tollkeeper_testkit::dice::Dice;
+
     use super::*;
 
     #[test]
@@ -143,5 +208,45 @@ mod tests {
         let old = "ERR Error running script (call to f_0): @user_script:9: WRONGTYPE Operation";
         assert!(Fault::refused(old).says("WRONGTYPE"));
         assert!(!Fault::refused("NOPERM this user has no OOM").says("OOM"));
+    }
+
+    #[test]
+    fn who_we_are_is_not_told() {
+        for (said, told) in [
+            ("NOPERM User alice has no permissions to run", "NOPERM this user has no permissions"),
+            ("ERR ACL failure in script: User alice has no permissions", "ERR ACL failure in"),
+            ("ERR unknown command 'AUTH', with args beginning with: 'alice' 'x'", "ERR unknown"),
+        ] {
+            let refusal = Refusal::new(said);
+            assert!(!refusal.text().contains("alice"), "{refusal:?}");
+            assert!(refusal.text().starts_with(told), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_is_too_much() {
+        const PARTS: [&str; 12] = [
+            "ERR",
+            " ",
+            "NOPERM",
+            "User ",
+            " has no permissions",
+            ", with args beginning with",
+            "é",
+            "\u{1f980}",
+            "\0",
+            "\r\n",
+            "WRONGTYPE",
+            "a",
+        ];
+        let mut dice = Dice::new(9);
+        for _ in 0..20_000 {
+            let count = if dice.one_in(100) { 500 } else { dice.below(12) };
+            let text: String = (0..count).map(|_| dice.pick(&PARTS)).collect();
+            let refusal = Refusal::new(&text);
+            assert!(refusal.text().chars().count() <= MAX_TEXT + 1, "{refusal:?}");
+            assert!(refusal.text().starts_with(&refusal.code), "{refusal:?}");
+            let _ = (refusal.says("WRONGTYPE"), refusal.says(""), Fault::refused(&text).says("é"));
+        }
     }
 }

@@ -2,13 +2,21 @@
 
 use tollkeeper_core::StoreError;
 
-use crate::driver::Fault;
+use crate::driver::{Fault, Refusal};
+
+/// What a user must be granted.
+const GRANT: &str = "let the user run our scripts on our keys: ACL SETUSER … ~rl:* +@read +@write \
+                     +@scripting +@connection +info +time, with `store.prefix` for rl";
 
 /// Refusals that are made before a script begins, and what to do about them.
-const REFUSALS: [(&str, &str); 9] = [
+const REFUSALS: [(&str, &str); 13] = [
     ("NOAUTH", "put the password into `store.url`: redis://:PASSWORD@HOST"),
     ("WRONGPASS", "check the user and the password in `store.url`"),
-    ("NOPERM", "let the user run scripts on our keys: ACL SETUSER … ~rl:* +@all"),
+    ("called without any password", "remove the password from `store.url`"),
+    ("DB index is out of range", "check the database in `store.url`"),
+    ("NOPERM", GRANT),
+    ("DENIED", "give the server a password, and put it into `store.url`"),
+    ("max number of clients", "raise the server's `maxclients`"),
     ("OOM", "the server is full: raise its `maxmemory`"),
     ("READONLY", "the server is a replica: let `store.url` name the one that takes writes"),
     ("LOADING", "the server is still reading its data"),
@@ -20,31 +28,52 @@ const REFUSALS: [(&str, &str); 9] = [
 /// Further refusals that are made before a script begins.
 const MOVES: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
 
+/// Refusals of what a script does on the user's behalf; something may have been done before.
+const HALFWAY: [&str; 2] = ["ACL failure in script", "The user executing the script"];
+
 /// What is told of a call to the server at `place` that failed.
 pub(crate) fn store_error(place: &str, fault: &Fault) -> StoreError {
-    let text = match fault {
+    match fault {
         Fault::Unconnected { text } => {
-            return StoreError::did_not_run(format!("cannot use {place}: {text}"));
+            StoreError::did_not_run(format!("cannot use {place}: {text}"))
+        }
+        Fault::TurnedAway(refusal) => {
+            StoreError::did_not_run(format!("cannot use {place}: {}", advised(refusal)))
         }
         Fault::Broken { text } => {
-            let message = format!("lost the connection to {place}: {text}");
-            return StoreError::may_have_run(message);
+            StoreError::may_have_run(format!("lost the connection to {place}: {text}"))
         }
-        Fault::Refused { text, .. } => text,
-    };
-    if fault.says("WRONGTYPE") {
+        Fault::Refused(refusal) => refused(place, refusal),
+    }
+}
+
+fn refused(place: &str, refusal: &Refusal) -> StoreError {
+    if refusal.says("WRONGTYPE") {
         return StoreError::unusable_state(format!(
-            "a key of ours on {place} holds a value that is not ours ({text}); \
-             delete it, or choose another `store.prefix`"
+            "a key of ours on {place} holds a value that is not ours ({}); \
+             delete it, or choose another `store.prefix`",
+            refusal.text()
         ));
     }
-    if let Some((_, advice)) = REFUSALS.iter().find(|(code, _)| fault.says(code)) {
-        return StoreError::did_not_run(format!("{place} refused the call: {text} ({advice})"));
-    }
-    let message = format!("{place} refused the call: {text}");
-    match MOVES.iter().any(|code| fault.says(code)) {
+    let message = format!("{place} refused the call: {}", advised(refusal));
+    let is_early = REFUSALS.iter().map(|(code, _)| code).chain(&MOVES).any(|c| refusal.says(c));
+    match is_early && !is_halfway(refusal) {
         true => StoreError::did_not_run(message),
         false => StoreError::may_have_run(message),
+    }
+}
+
+fn is_halfway(refusal: &Refusal) -> bool {
+    HALFWAY.iter().any(|words| refusal.says(words))
+}
+
+/// What the server said, and what to do about it.
+fn advised(refusal: &Refusal) -> String {
+    let text = refusal.text();
+    let known = || REFUSALS.iter().find(|(code, _)| refusal.says(code)).map(|(_, advice)| *advice);
+    match if is_halfway(refusal) { Some(GRANT) } else { known() } {
+        Some(advice) => format!("{text} ({advice})"),
+        None => text.to_owned(),
     }
 }
 
@@ -54,24 +83,58 @@ mod tests {
 
     use super::*;
 
+    fn told(text: &str) -> StoreError {
+        store_error("here:1", &Fault::refused(text))
+    }
+
     #[test]
     fn what_surely_did_not_run_is_told_apart() {
-        let refused = |text: &str| store_error("here:1", &Fault::refused(text));
-        for (code, _) in REFUSALS {
-            let error = refused(&format!("{code} said the server"));
-            assert_eq!((error.ran(), error.is_of_state()), (Ran::No, false), "{error}");
+        for (words, advice) in REFUSALS {
+            // A code stands first, or in the text of what a script met.
+            let is_code = !words.contains(' ');
+            for before in if is_code { ["", "ERR in a script: "] } else { ["ERR "; 2] } {
+                let error = told(&format!("{before}{words} said the server"));
+                assert_eq!((error.ran(), error.is_of_state()), (Ran::No, false), "{error}");
+                assert!(error.to_string().contains(advice), "{error}");
+            }
         }
-        assert_eq!(refused("MOVED 1 there:2").ran(), Ran::No);
-        assert_eq!(refused("BUSY a script is running").ran(), Ran::Perhaps);
-        assert_eq!(refused("ERR no idea").ran(), Ran::Perhaps);
+        assert_eq!(told("MOVED 1 there:2").ran(), Ran::No);
+        assert_eq!(told("BUSY a script is running").ran(), Ran::Perhaps);
+        assert_eq!(told("ERR no idea").ran(), Ran::Perhaps);
         let text = || "reset".to_owned();
         assert_eq!(store_error("here:1", &Fault::Broken { text: text() }).ran(), Ran::Perhaps);
         assert_eq!(store_error("here:1", &Fault::Unconnected { text: text() }).ran(), Ran::No);
     }
 
     #[test]
+    fn what_closed_a_connection_befell_nobody_who_comes_later() {
+        for text in ["ERR no idea", "BUSY a script is running", "READONLY", "NOAUTH"] {
+            let error = store_error("here:1", &Fault::refused(text).unsent());
+            assert_eq!(error.ran(), Ran::No, "{error}");
+            assert!(error.to_string().starts_with(&format!("cannot use here:1: {text}")));
+        }
+        let broken = Fault::Broken { text: "reset".to_owned() };
+        assert_eq!(store_error("here:1", &broken.unsent()).ran(), Ran::No);
+    }
+
+    #[test]
+    fn a_script_that_may_not_go_on_may_have_begun() {
+        for text in [
+            "ERR The user executing the script can't run this command or subcommand script: 0",
+            "ERR ACL failure in script: User alice has no permissions to run the 'time' command",
+            "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: \
+             The user executing the script can't run this command or subcommand",
+        ] {
+            let error = told(text);
+            assert_eq!(error.ran(), Ran::Perhaps, "{error}");
+            assert!(error.to_string().contains("ACL SETUSER"), "{error}");
+            assert!(!error.to_string().contains("alice"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_value_that_is_not_ours_is_the_fault_of_a_key_and_not_of_the_server() {
-        let error = store_error("here:1", &Fault::refused("WRONGTYPE Operation against a key"));
+        let error = told("WRONGTYPE Operation against a key");
         assert_eq!((error.ran(), error.is_of_state()), (Ran::No, true));
         assert!(error.to_string().contains("store.prefix"), "{error}");
     }

@@ -41,6 +41,8 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use tollkeeper_testkit::dice::Dice;
+
     use super::*;
 
     #[test]
@@ -62,6 +64,31 @@ mod tests {
         ] {
             let Err(Fault::Unconnected { text }) = examine(bad) else { panic!("{bad}") };
             assert!(text.contains(said), "{text}");
+        }
+    }
+    #[test]
+    fn whatever_a_server_says_of_itself_can_be_read() {
+        const PARTS: [&str; 12] = [
+            "redis_version:",
+            "cluster_enabled:",
+            "6.2",
+            ".",
+            "1",
+            "99999999999999999999",
+            "-",
+            " ",
+            "\r\n",
+            "\n",
+            "é",
+            "\0",
+        ];
+        let mut dice = Dice::new(3);
+        for _ in 0..20_000 {
+            let parts = 0..dice.below(12);
+            let text: String = parts.map(|_| dice.pick(&PARTS)).collect();
+            let _ = examine(&text);
+            let cluster = format!("cluster_enabled:1\r\n{text}");
+            assert!(examine(&cluster).is_err(), "{text}");
         }
     }
 }

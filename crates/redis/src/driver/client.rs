@@ -1,24 +1,34 @@
-//! Owns [`Client`]: the `redis` crate behind [`Driver`].
+//! Owns [`Client`]: the `redis` crate behind [`Driver`]. The crate packs commands and reads replies;
+//! how the server is reached, who signs in and what an error means is ours.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::io::tcp::TcpSettings;
-use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisConnectionInfo,
-    RedisError, TlsCertificates, Value,
-};
-use tollkeeper_core::{RedisAddress, RedisUrl};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, RedisError, Value};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+use tollkeeper_core::RedisUrl;
 
-use super::{Command, Driver, Fault, Reply};
+use super::reach::Route;
+use super::wire::{Fate, Stream, Wire};
+use super::{Command, Driver, Fault, Link, Reply};
 
 /// Commands that wait to be written, on each connection.
 const PIPELINE_BUFFER: usize = 256;
 
+/// Longer than anybody waits.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How we are called in the server's list of clients.
+const NAME: &str = "tollkeeper";
+
 /// Opens connections to one server.
 #[derive(Debug)]
 pub(crate) struct Client {
-    client: redis::Client,
+    url: RedisUrl,
+    route: Route,
     patience: Duration,
 }
 
@@ -30,68 +40,117 @@ impl Client {
         ca: Option<&[u8]>,
         patience: Duration,
     ) -> Result<Self, Fault> {
-        let client = open(url, ca).map_err(|error| unconnected(&error))?;
-        Ok(Self { client, patience })
+        let route = Route::new(&url.address, ca)?;
+        Ok(Self { url: url.clone(), route, patience: patience.min(LONGEST_PATIENCE) })
     }
-}
 
-fn open(url: &RedisUrl, ca: Option<&[u8]>) -> Result<redis::Client, RedisError> {
-    let address = match &url.address {
-        RedisAddress::Tcp { host, port, tls: false } => ConnectionAddr::Tcp(host.clone(), *port),
-        RedisAddress::Tcp { host, port, tls: true } => ConnectionAddr::TcpTls {
-            host: host.clone(),
-            port: *port,
-            insecure: false,
-            tls_params: None,
-        },
-        RedisAddress::Unix { path } => ConnectionAddr::Unix(path.clone()),
-    };
-    let mut who = RedisConnectionInfo::default()
-        .set_db(url.database.into())
-        .set_lib_name("tollkeeper", env!("CARGO_PKG_VERSION"));
-    if let Some(user) = &url.user {
-        // One without a password signs in all the same.
-        who = who.set_username(user).set_password("");
-    }
-    if let Some(password) = &url.password {
-        who = who.set_password(password.expose());
-    }
-    let info = address
-        .into_connection_info()?
-        .set_tcp_settings(TcpSettings::default().set_nodelay(true))
-        .set_redis_settings(who);
-    match ca {
-        Some(ca) => {
-            let root_cert = Some(ca.to_vec());
-            redis::Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert })
+    /// Says who we are, all in one round trip.
+    async fn sign_in(&self, line: &Line) -> Result<(), Fault> {
+        let (mut needed, mut rest) = (Vec::new(), Vec::new());
+        let (user, password) = (self.url.user.as_ref(), self.url.password.as_ref());
+        if user.is_some() || password.is_some() {
+            let auth = user.into_iter().fold(Command::new("AUTH"), Command::arg);
+            // A user who needs no password signs in all the same.
+            needed.push(auth.arg(password.map_or("", |password| password.expose())));
         }
-        None => redis::Client::open(info),
+        if self.url.database != 0 {
+            needed.push(Command::new("SELECT").arg(self.url.database.to_string()));
+        }
+        let client = || Command::new("CLIENT");
+        rest.push(client().arg("SETNAME").arg(NAME));
+        rest.push(client().arg("SETINFO").arg("LIB-NAME").arg(NAME));
+        rest.push(client().arg("SETINFO").arg("LIB-VER").arg(env!("CARGO_PKG_VERSION")));
+        let replies = join_all(needed.iter().chain(&rest).map(|command| line.call(command))).await;
+        // A server that hangs up says why in answer to whatever came first. Otherwise it need not
+        // know how we are called.
+        let is_lost = |fault: &Fault| !matches!(fault, Fault::Refused(_));
+        let hung_up = replies.iter().any(|reply| reply.as_ref().is_err_and(is_lost));
+        let heard = if hung_up { replies.len() } else { needed.len() };
+        match replies.into_iter().take(heard).find_map(Result::err) {
+            Some(Fault::Broken { text } | Fault::Unconnected { text }) => {
+                Err(Fault::Unconnected { text: text + self.route.if_strange() })
+            }
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
     }
 }
 
 impl Driver for Client {
-    type Link = MultiplexedConnection;
+    type Link = Line;
 
-    async fn connect(&self) -> Result<MultiplexedConnection, Fault> {
-        // Calls have deadlines of their own.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.patience))
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(PIPELINE_BUFFER);
-        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-        connecting.await.map_err(|error| match fault(&error) {
-            Fault::Broken { text } => Fault::Unconnected { text },
-            refused => refused,
-        })
+    fn patience(&self) -> Duration {
+        self.patience
     }
 
-    async fn call(&self, link: &MultiplexedConnection, command: &Command) -> Result<Reply, Fault> {
+    async fn connect(&self) -> Result<Line, Fault> {
+        let until = Instant::now() + self.patience;
+        let silent = |what: &str| {
+            let text = format!("{what} within {:?}{}", self.patience, self.route.if_silent());
+            Fault::Unconnected { text }
+        };
+        let opened = timeout_at(until, self.route.open()).await;
+        let line = Line::over(opened.map_err(|_| silent("no connection"))??).await?;
+        let signed_in = timeout_at(until, self.sign_in(&line)).await;
+        signed_in.map_err(|_| silent("no answer"))??;
+        Ok(line)
+    }
+}
+
+/// A connection, and the task that reads and writes on it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    connection: MultiplexedConnection,
+    fate: Arc<Fate>,
+    task: AbortHandle,
+}
+
+impl Line {
+    async fn over(stream: Box<dyn Stream>) -> Result<Self, Fault> {
+        let (wire, fate) = Wire::new(stream);
+        // Nothing is said to the server yet.
+        let nobody = RedisConnectionInfo::default().set_skip_set_lib_name();
+        // Calls have deadlines of their own.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(PIPELINE_BUFFER);
+        let made = MultiplexedConnection::new_with_config(&nobody, wire, config).await;
+        let (connection, driver) =
+            made.map_err(|error| Fault::Unconnected { text: error.to_string() })?;
+        Ok(Self { connection, fate, task: tokio::spawn(driver).abort_handle() })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Link for Line {
+    async fn call(&self, command: &Command) -> Result<Reply, Fault> {
+        if let Some(end) = self.end() {
+            return Err(end);
+        }
         let mut packed = Cmd::new();
         for arg in command.args() {
             packed.arg(arg);
         }
-        let value = link.clone().req_packed_command(&packed).await;
-        reply(value.map_err(|error| fault(&error))?)
+        let value = self.connection.clone().req_packed_command(&packed).await;
+        self.fate.answered();
+        reply(value.map_err(|error| broken(&error, &self.fate))?)
+    }
+
+    fn end(&self) -> Option<Fault> {
+        self.fate.why().map(|why| Fault::Unconnected { text: why.to_owned() })
+    }
+
+    async fn ended(&self) -> Fault {
+        Fault::Unconnected { text: self.fate.ended().await.to_owned() }
+    }
+
+    fn close(&self) {
+        self.task.abort();
     }
 }
 
@@ -103,31 +162,28 @@ fn reply(value: Value) -> Result<Reply, Fault> {
         Value::SimpleString(text) => Reply::Text(text.into_bytes()),
         Value::Okay => Reply::Text(b"OK".to_vec()),
         Value::Array(values) => {
-            Reply::List(values.into_iter().map(reply).collect::<Result<_, _>>()?)
+            // An error in the midst of others is not one of the whole call.
+            let part = |value| reply(value).map_err(|_| no_reply());
+            Reply::List(values.into_iter().map(part).collect::<Result<_, _>>()?)
         }
         Value::ServerError(error) => {
             let details = error.details().unwrap_or_default();
-            return Err(Fault::refused(format!("{} {details}", error.code())));
+            return Err(Fault::refused(&format!("{} {details}", error.code())));
         }
         // The older protocol, which is spoken here, has nothing else.
-        _ => return Err(Fault::Broken { text: "the server's reply cannot be read".to_owned() }),
+        _ => return Err(no_reply()),
     })
 }
 
-fn fault(error: &RedisError) -> Fault {
-    if error.is_connection_refusal() {
-        return unconnected(error);
-    }
-    let details = error.detail().unwrap_or_default();
-    match (error.kind(), error.code()) {
-        // The library tells no code for a refused password.
-        (ErrorKind::AuthenticationFailed, _) => Fault::refused(format!("WRONGPASS {details}")),
-        (_, Some(code)) => Fault::refused(format!("{code} {details}")),
-        (ErrorKind::InvalidClientConfig, None) => unconnected(error),
-        _ => Fault::Broken { text: error.to_string() },
-    }
+fn no_reply() -> Fault {
+    Fault::Broken { text: "it does not answer as Redis does".to_owned() }
 }
 
-fn unconnected(error: &RedisError) -> Fault {
-    Fault::Unconnected { text: error.to_string() }
+/// The library has no other errors than those of a connection that is lost or cannot be read.
+fn broken(error: &RedisError, fate: &Fate) -> Fault {
+    match (error.kind(), fate.why()) {
+        (ErrorKind::Parse, _) => no_reply(),
+        (_, Some(why)) => Fault::Broken { text: why.to_owned() },
+        (_, None) => Fault::Broken { text: error.to_string() },
+    }
 }
