@@ -1,11 +1,12 @@
-//! Tollkeeper beside governor, in the same run: nanoseconds for a decision that is always allowed,
-//! which is the path that writes.
+//! Tollkeeper beside its peers, in the same run: `memory`, the embedded store beside governor, or
+//! `redis`, the Redis store beside plain scripts.
 //!
-//! The rounds of the contestants alternate, so that a slow minute of the machine hits them all.
-//! The table shows the median of the rounds, the spread, and the ratio to governor with ahash.
+//! The rounds of the contestants alternate, so that a slow minute of the machine hits them all; what
+//! counts are the ratios within one run.
 
 #![allow(
     clippy::print_stdout,
+    clippy::print_stderr,
     clippy::unwrap_used,
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
@@ -13,81 +14,19 @@
     reason = "a benchmark reads the clock, prints, and ends when something is wrong"
 )]
 
-mod contestants;
-mod traffic;
+mod memory;
+mod redis;
 
-use std::hint::black_box;
-use std::thread;
-use std::time::Instant;
+use std::process::ExitCode;
 
-use contestants::{Contestant, Governor, GovernorAhash, Ours};
-use traffic::Traffic;
-
-const ROUNDS: usize = 5;
-const CALLS: usize = 1_000_000;
-
-fn main() {
-    println!("ns per decision, {CALLS} calls a round, median of {ROUNDS} rounds (least–most)\n");
-    let header = ["keys", "threads", "tollkeeper", "governor", "governor + ahash", "ratio"];
-    row(&header.map(str::to_owned));
-    for (name, keys, zipf, threads) in [
-        ("1", 1, false, 1),
-        ("10 k", 10_000, false, 1),
-        ("10 k", 10_000, false, 2),
-        ("1 M Zipf", 1_000_000, true, 1),
-        ("1 M Zipf", 1_000_000, true, 2),
-        ("1 M uniform", 1_000_000, false, 1),
-    ] {
-        let traffic = Traffic::new(keys, zipf, CALLS);
-        let ours = Ours::default();
-        let (governor, ahash) = (Governor::default(), GovernorAhash::default());
-        let contestants: [&dyn Contestant; 3] = [&ours, &governor, &ahash];
-        for contestant in contestants {
-            traffic.each_key(|key| assert!(contestant.allows(key)));
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        None | Some("memory") => memory::run(),
+        Some("redis") => redis::run(),
+        Some(other) => {
+            eprintln!("`{other}` is no benchmark; expected memory or redis");
+            return ExitCode::from(2);
         }
-        let mut rounds: [Vec<f64>; 3] = Default::default();
-        for _ in 0..ROUNDS {
-            for (contestant, times) in contestants.iter().zip(&mut rounds) {
-                times.push(round(*contestant, &traffic, threads));
-            }
-        }
-        rounds.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-        let median = |times: &[f64]| times[ROUNDS / 2];
-        let shown = |times: &Vec<f64>| {
-            format!("{:.0} ({:.0}–{:.0})", median(times), times[0], times[ROUNDS - 1])
-        };
-        let ratio = median(&rounds[0]) / median(&rounds[2]);
-        row(&[
-            name.to_owned(),
-            threads.to_string(),
-            shown(&rounds[0]),
-            shown(&rounds[1]),
-            shown(&rounds[2]),
-            format!("{ratio:.2} ×"),
-        ]);
     }
-    println!("\nratio: tollkeeper to governor + ahash; below 1 tollkeeper is faster");
-}
-
-/// The time of a call, in nanoseconds, as one thread sees it.
-fn round(contestant: &dyn Contestant, traffic: &Traffic, threads: usize) -> f64 {
-    let started = Instant::now();
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            scope.spawn(move || {
-                let mut allowed = 0usize;
-                for key in traffic.calls(thread) {
-                    allowed += usize::from(contestant.allows(black_box(key)));
-                }
-                assert_eq!(allowed, CALLS, "a decision was denied");
-            });
-        }
-    });
-    started.elapsed().as_nanos() as f64 / CALLS as f64
-}
-
-fn row(cells: &[String; 6]) {
-    let widths = [12, 8, 20, 20, 20, 8];
-    let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-    println!("{}", padded.collect::<String>().trim_end());
+    ExitCode::SUCCESS
 }

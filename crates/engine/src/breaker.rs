@@ -45,9 +45,22 @@ pub(crate) enum Turn {
 
 #[derive(Debug)]
 enum State {
-    Up { since_us: u64, in_a_row: u32, window: Window },
-    Down { since_us: u64, probe_at_us: u64, probing_since_us: Option<u64> },
-    Recovering { since_us: u64, room: u32 },
+    Up {
+        since_us: u64,
+        in_a_row: u32,
+        window: Window,
+    },
+    Down {
+        since_us: u64,
+        probe_at_us: u64,
+        probing_since_us: Option<u64>,
+    },
+    /// `from_us` is when the probe went that was answered.
+    Recovering {
+        since_us: u64,
+        from_us: u64,
+        room: u32,
+    },
 }
 
 /// Calls and failures since a moment.
@@ -94,8 +107,11 @@ impl Breaker {
         }
     }
 
-    /// A call that went was answered.
-    pub(crate) fn answered(&mut self, now_us: u64) -> Option<Turn> {
+    /// A call that went at `began_us` was answered.
+    pub(crate) fn answered(&mut self, began_us: u64, now_us: u64) -> Option<Turn> {
+        if self.is_of_before(began_us) {
+            return None;
+        }
         match &mut self.state {
             State::Up { in_a_row, window, .. } => {
                 *in_a_row = 0;
@@ -103,10 +119,10 @@ impl Breaker {
                 None
             }
             State::Down { since_us, .. } => {
-                self.state = State::Recovering { since_us: *since_us, room: 2 };
+                self.state = State::Recovering { since_us: *since_us, from_us: began_us, room: 2 };
                 None
             }
-            State::Recovering { since_us, room } => {
+            State::Recovering { since_us, room, .. } => {
                 *room = room.saturating_mul(2);
                 if *room < RECOVERED {
                     return None;
@@ -118,8 +134,11 @@ impl Breaker {
         }
     }
 
-    /// A call that went failed or took too long.
-    pub(crate) fn failed(&mut self, now_us: u64) -> Option<Turn> {
+    /// A call that went at `began_us` failed or took too long.
+    pub(crate) fn failed(&mut self, began_us: u64, now_us: u64) -> Option<Turn> {
+        if self.is_of_before(began_us) {
+            return None;
+        }
         match &mut self.state {
             State::Up { since_us, in_a_row, window } => {
                 *in_a_row += 1;
@@ -133,15 +152,22 @@ impl Breaker {
                 self.go_down(now_us, now_us);
                 Some(Turn::Down)
             }
-            // Of the calls that went before it was down, the last ones fail later: only a probe
-            // that fails makes the next pause longer.
-            State::Down { since_us, probing_since_us: Some(_), .. }
-            | State::Recovering { since_us, .. } => {
+            State::Down { since_us, .. } | State::Recovering { since_us, .. } => {
                 let since_us = *since_us;
                 self.go_down(since_us, now_us);
                 None
             }
-            State::Down { .. } => None,
+        }
+    }
+
+    /// Whether a call that began then went before what is known of the store now: of those that
+    /// were under way when it went down, the last ones end later, and say nothing new.
+    fn is_of_before(&self, began_us: u64) -> bool {
+        match self.state {
+            State::Up { .. } => false,
+            State::Down { probing_since_us: None, .. } => true,
+            State::Down { probing_since_us: Some(from_us), .. }
+            | State::Recovering { from_us, .. } => began_us < from_us,
         }
     }
 
@@ -216,7 +242,8 @@ mod tests {
 
     /// Lets it go down.
     fn fail(breaker: &mut Breaker, now_us: u64) {
-        let turns: Vec<_> = (0..FAILURES_IN_A_ROW).filter_map(|_| breaker.failed(now_us)).collect();
+        let turns: Vec<_> =
+            (0..FAILURES_IN_A_ROW).filter_map(|_| breaker.failed(now_us, now_us)).collect();
         assert_eq!(turns, [Turn::Down]);
     }
 
@@ -230,9 +257,9 @@ mod tests {
         let mut breaker = Breaker::new(1, PATIENCE_US);
         for _ in 0..3 {
             for _ in 1..FAILURES_IN_A_ROW {
-                assert_eq!(breaker.failed(5), None);
+                assert_eq!(breaker.failed(5, 5), None);
             }
-            assert_eq!(breaker.answered(5), None);
+            assert_eq!(breaker.answered(5, 5), None);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
         assert_eq!(down_at(5).state(), BreakerState::Open);
@@ -243,16 +270,16 @@ mod tests {
         let mut breaker = Breaker::new(1, PATIENCE_US);
         let mut calls = 0;
         while breaker.state() == BreakerState::Closed {
-            (1..ONE_IN).for_each(|_| _ = breaker.answered(10));
-            let _ = breaker.failed(10);
+            (1..ONE_IN).for_each(|_| _ = breaker.answered(10, 10));
+            let _ = breaker.failed(10, 10);
             calls += ONE_IN;
         }
         assert_eq!(calls, ONE_IN * FAILURES_IN_WINDOW);
         // One in five is slow, and still the better truth.
         let mut breaker = Breaker::new(1, PATIENCE_US);
         for now_us in 0..10_000 {
-            (0..ONE_IN).for_each(|_| _ = breaker.answered(now_us));
-            assert_eq!(breaker.failed(now_us), None);
+            (0..ONE_IN).for_each(|_| _ = breaker.answered(now_us, now_us));
+            assert_eq!(breaker.failed(now_us, now_us), None);
         }
     }
 
@@ -261,8 +288,8 @@ mod tests {
         let mut breaker = Breaker::new(1, PATIENCE_US);
         for nth in 0..1000u64 {
             let now_us = nth * WINDOW_US / 2;
-            let _ = breaker.answered(now_us);
-            assert_eq!(breaker.failed(now_us), None);
+            let _ = breaker.answered(now_us, now_us);
+            assert_eq!(breaker.failed(now_us, now_us), None);
         }
     }
 
@@ -276,7 +303,7 @@ mod tests {
             assert!(!breaker.admits(probe_us, 0), "a second probe");
             pauses.push(probe_us - now_us);
             now_us = probe_us + 20_000;
-            assert_eq!(breaker.failed(now_us), None);
+            assert_eq!(breaker.failed(now_us, now_us), None);
         }
         let mut most_us = FIRST_PAUSE_US;
         for pause_us in pauses {
@@ -301,12 +328,12 @@ mod tests {
     fn recovering_it_lets_ever_more_go_and_says_how_long_it_was_down() {
         let mut breaker = down_at(1_000);
         let probe_us = next_probe(&mut breaker, 1_000);
-        assert_eq!(breaker.answered(probe_us), None);
+        assert_eq!(breaker.answered(probe_us, probe_us), None);
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         assert!(breaker.admits(probe_us, 1) && !breaker.admits(probe_us, 2));
-        assert_eq!(breaker.answered(probe_us), None);
+        assert_eq!(breaker.answered(probe_us, probe_us), None);
         assert!(breaker.admits(probe_us, 3) && !breaker.admits(probe_us, 4));
-        let turns: Vec<_> = (0..4).filter_map(|_| breaker.answered(probe_us)).collect();
+        let turns: Vec<_> = (0..4).filter_map(|_| breaker.answered(probe_us, probe_us)).collect();
         assert_eq!(turns, [Turn::Up { after_us: probe_us - 1_000 }]);
         assert!(breaker.admits(probe_us, 10_000));
         assert_eq!(breaker.down_for_us(probe_us), 0);
@@ -316,8 +343,8 @@ mod tests {
     fn a_failure_while_it_recovers_is_the_same_outage() {
         let mut breaker = down_at(1_000);
         let probe_us = next_probe(&mut breaker, 1_000);
-        assert_eq!(breaker.answered(probe_us), None);
-        assert_eq!(breaker.failed(probe_us), None);
+        assert_eq!(breaker.answered(probe_us, probe_us), None);
+        assert_eq!(breaker.failed(probe_us, probe_us), None);
         assert_eq!(breaker.state(), BreakerState::Open);
         assert_eq!(breaker.down_for_us(61_000), 60_000);
     }
@@ -337,9 +364,20 @@ mod tests {
     fn calls_that_went_before_it_was_down_do_not_lengthen_its_pause() {
         let mut breaker = down_at(0);
         for _ in 0..1000 {
-            assert_eq!(breaker.failed(20), None);
+            assert_eq!(breaker.failed(20, 20), None);
         }
-        assert!(next_probe(&mut breaker, 0) <= FIRST_PAUSE_US + 100);
+        let probe_us = next_probe(&mut breaker, 0);
+        assert!(probe_us <= FIRST_PAUSE_US + 100);
+        // Neither are they taken for the probe.
+        for began_us in [0, probe_us - 1] {
+            assert_eq!(breaker.failed(began_us, probe_us), None);
+            assert_eq!(breaker.answered(began_us, probe_us), None);
+        }
+        assert_eq!(breaker.state(), BreakerState::Open);
+        assert_eq!(breaker.answered(probe_us, probe_us + 5), None);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        assert_eq!(breaker.failed(probe_us - 1, probe_us + 6), None);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen, "a late failure of before");
     }
 
     #[test]
@@ -349,10 +387,10 @@ mod tests {
             let mut now_us = 0;
             for _ in 0..10 {
                 now_us = next_probe(&mut breaker, now_us);
-                let _ = breaker.failed(now_us);
+                let _ = breaker.failed(now_us, now_us);
             }
             now_us = next_probe(&mut breaker, now_us);
-            (0..6).for_each(|_| _ = breaker.answered(now_us));
+            (0..6).for_each(|_| _ = breaker.answered(now_us, now_us));
             assert_eq!(breaker.state(), BreakerState::Closed);
             now_us += well_us;
             fail(&mut breaker, now_us);

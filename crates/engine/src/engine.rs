@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
-use tollkeeper_core::{Answer, Check, Request, Store, Ticket, validate_key};
+use tollkeeper_core::{Answer, Request, Store, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
@@ -22,9 +22,12 @@ use crate::verdict::Verdict;
 
 mod admin;
 mod amend;
+mod judge;
+
+pub use judge::{Encounter, Judgement};
 
 /// Calls of one batch that are under way at once.
-const BATCH_WIDTH: usize = 128;
+const BATCH_WIDTH: usize = 64;
 
 /// Decides by a policy, on a store. `L` is the local limiter that decides when a guarded store
 /// gives no answer.
@@ -43,11 +46,9 @@ struct Safety<L> {
     fallback: Fallback<L>,
 }
 
-/// An [`Ask`] that is ready for the store.
-struct Ready<'a> {
+/// What is ready for the store.
+struct Ready {
     met: Met,
-    key: &'a str,
-    cost: u64,
     ticket: Option<Ticket>,
     handle: Option<Handle>,
 }
@@ -56,23 +57,6 @@ struct Ready<'a> {
 struct Decided {
     answer: Answer,
     choices: SmallVec<[OnFailure; 4]>,
-}
-
-impl Ready<'_> {
-    fn request(&self) -> Result<Request<'_>, EngineError> {
-        let checks = self.met.limits().map(|met| Check {
-            limit: met.limit,
-            quota: met.quota,
-            key: self.key,
-            cost: self.cost,
-            shadow: met.shadow,
-        });
-        Ok(Request::new(checks, self.ticket)?)
-    }
-
-    fn asked(&self) -> Asked<'_> {
-        Asked { met: &self.met, key: self.key, cost: self.cost, ticket: self.ticket }
-    }
 }
 
 impl<S: Store> Engine<S> {
@@ -171,7 +155,7 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Decides one request.
     pub async fn check(&self, ask: Ask<'_>) -> Result<Verdict, EngineError> {
-        self.decide(self.ready(ask, None)?).await
+        self.decide(self.ready_for(ask, None)?).await
     }
 
     /// Decides many requests, each by itself, in one pass over the store.
@@ -179,11 +163,13 @@ impl<S: Store, L: Store> Engine<S, L> {
         if let Some(safety) = &self.safety {
             return self.check_many_guarded(safety, asks).await;
         }
-        let ready: Vec<Result<Ready<'_>, EngineError>> =
-            asks.iter().map(|ask| self.ready(*ask, None)).collect();
+        let ready: Vec<Result<Ready, EngineError>> =
+            asks.iter().map(|ask| self.ready_for(*ask, None)).collect();
         let (answers, problems) = {
-            let requests =
-                ready.iter().map(|ready| ready.as_ref().map_err(Clone::clone)?.request());
+            let requests = ready.iter().map(|ready| {
+                let ready = ready.as_ref().map_err(Clone::clone)?;
+                ready.met.request(ready.ticket)
+            });
             let (valid, problems): (Vec<_>, Vec<_>) = requests
                 .map(|request| match request {
                     Ok(request) => (Some(request), None),
@@ -201,16 +187,16 @@ impl<S: Store, L: Store> Engine<S, L> {
         told.collect()
     }
 
-    /// All of them have one deadline.
+    /// Some at a time, each of which has its deadline from when it is sent: were it one for all,
+    /// a large batch would be late by itself, and look like a store that is slow.
     async fn check_many_guarded(
         &self,
         safety: &Safety<L>,
         asks: &[Ask<'_>],
     ) -> Vec<Result<Verdict, EngineError>> {
-        let deadline = safety.guard.begin();
         let mut verdicts = Vec::with_capacity(asks.len());
         for some in asks.chunks(BATCH_WIDTH) {
-            let deadline = safety.guard.go_on(deadline);
+            let deadline = safety.guard.begin();
             let mut under_way = Vec::with_capacity(some.len());
             for ask in some {
                 under_way.push(self.check_by(safety, *ask, deadline));
@@ -226,7 +212,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         ask: Ask<'_>,
         deadline: Deadline,
     ) -> Result<Verdict, EngineError> {
-        let ready = self.ready(ask, None)?;
+        let ready = self.ready_for(ask, None)?;
         let decided = self.decide_guarded(safety, &ready, deadline).await?;
         self.verdict(ready, decided)
     }
@@ -237,33 +223,25 @@ impl<S: Store, L: Store> Engine<S, L> {
             return Err(EngineError::Unfit("`cost` is 0; expected at least 1 to reserve"));
         }
         let ttl_us = ttl_us.unwrap_or(DEFAULT_RESERVATION_US);
-        self.decide(self.ready(ask, Some(ttl_us))?).await
+        self.decide(self.ready_for(ask, Some(ttl_us))?).await
     }
 
-    fn ready<'a>(
-        &self,
-        ask: Ask<'a>,
-        reserve_for_us: Option<u64>,
-    ) -> Result<Ready<'a>, EngineError> {
-        let met = Met::find(&self.policy(), ask.target)?;
-        let key = ask.key.unwrap_or(GLOBAL_KEY);
-        validate_key(key)?;
-        let mut ready = Ready { met, key, cost: ask.cost, ticket: None, handle: None };
-        let kind = match reserve_for_us {
-            Some(_) => HandleKind::Reservation,
-            None if ready.met.holds_permits() => HandleKind::Permit,
-            None => return Ok(ready),
+    fn ready_for(&self, ask: Ask<'_>, reserve_for_us: Option<u64>) -> Result<Ready, EngineError> {
+        validate_key(ask.key.unwrap_or(GLOBAL_KEY))?;
+        let met = Met::find(&self.policy(), ask)?;
+        let name = || {
+            let key = ask.key.unwrap_or(GLOBAL_KEY).to_owned();
+            (OwnedTarget::new(ask.target), key)
         };
-        let id = u128::from_ne_bytes(random_bytes()?);
-        let target = OwnedTarget::new(ask.target);
-        ready.ticket = Some(Ticket { id, reserve_for_us });
-        ready.handle = Some(Handle { kind, id, target, key: key.to_owned(), local: false });
-        Ok(ready)
+        ready(met, reserve_for_us, name)
     }
 
-    async fn decide(&self, ready: Ready<'_>) -> Result<Verdict, EngineError> {
+    async fn decide(&self, ready: Ready) -> Result<Verdict, EngineError> {
         let decided = match &self.safety {
-            None => by_store(one(self.store.decide(&[ready.request()?]).await)?),
+            None => {
+                let request = [ready.met.request(ready.ticket)?];
+                by_store(one(self.store.decide(&request).await)?)
+            }
             Some(safety) => self.decide_guarded(safety, &ready, safety.guard.begin()).await?,
         };
         self.verdict(ready, decided)
@@ -272,12 +250,12 @@ impl<S: Store, L: Store> Engine<S, L> {
     async fn decide_guarded(
         &self,
         safety: &Safety<L>,
-        ready: &Ready<'_>,
+        ready: &Ready,
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
         let Safety { guard, fallback } = safety;
-        let request = [ready.request()?];
-        let asked = ready.asked();
+        let request = [ready.met.request(ready.ticket)?];
+        let asked = Asked { met: &ready.met, ticket: ready.ticket };
         match guard.call(deadline, async { one(self.store.decide(&request).await) }).await {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
@@ -291,18 +269,34 @@ impl<S: Store, L: Store> Engine<S, L> {
         }
     }
 
-    fn verdict(&self, ready: Ready<'_>, decided: Decided) -> Result<Verdict, EngineError> {
+    fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
         let Decided { answer, choices } = decided;
         let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle {
             handle.local = !choices.is_empty();
         }
-        let verdict =
-            Verdict { met: ready.met, answer, decision, handle, cost: ready.cost, choices };
+        let verdict = Verdict { met: ready.met, answer, decision, handle, choices };
         self.observer.decided(&verdict);
         Ok(verdict)
     }
+}
+
+/// Names what is to be held, if anything is.
+fn ready(
+    met: Met,
+    reserve_for_us: Option<u64>,
+    name: impl FnOnce() -> (OwnedTarget, String),
+) -> Result<Ready, EngineError> {
+    let kind = match reserve_for_us {
+        Some(_) => HandleKind::Reservation,
+        None if met.holds_permits() => HandleKind::Permit,
+        None => return Ok(Ready { met, ticket: None, handle: None }),
+    };
+    let id = u128::from_ne_bytes(random_bytes()?);
+    let (target, key) = name();
+    let handle = Some(Handle { kind, id, target, key, local: false });
+    Ok(Ready { met, ticket: Some(Ticket { id, reserve_for_us }), handle })
 }
 
 fn by_store(answer: Answer) -> Decided {

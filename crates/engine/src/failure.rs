@@ -8,7 +8,7 @@ use tollkeeper_core::{
 use tollkeeper_policy::OnFailure;
 
 use crate::error::EngineError;
-use crate::met::Met;
+use crate::met::{Met, MetLimit};
 
 /// When a request that a failed store denied may come again: by then a store that is back is asked.
 const CLOSED_RETRY_US: u64 = 1_000_000;
@@ -19,12 +19,10 @@ pub(crate) struct Fallback<L> {
     local: L,
 }
 
-/// What is decided: the limits, for whom, and how much.
+/// What is decided, and what names what it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) met: &'a Met,
-    pub(crate) key: &'a str,
-    pub(crate) cost: u64,
     pub(crate) ticket: Option<Ticket>,
 }
 
@@ -49,17 +47,11 @@ impl<L: Store> Fallback<L> {
         let choices = Self::choices(asked.met);
         let mut limits = asked.met.limits().zip(&choices);
         let denied = limits.any(|(met, choice)| *choice == OnFailure::Closed && !met.shadow);
-        let cost = if denied { 0 } else { asked.cost };
         let shares = shares(asked.met);
         let checks = asked.met.limits().zip(&shares).zip(&choices);
         let local = checks.filter(|(_, choice)| **choice == OnFailure::Static);
-        let local = local.map(|((met, quota), _)| Check {
-            limit: met.limit,
-            quota,
-            key: asked.key,
-            cost,
-            shadow: met.shadow,
-        });
+        let local =
+            local.map(|((met, quota), _)| met.check(quota, if denied { 0 } else { met.cost }));
         let request = Request::new(local, asked.ticket)?;
         let answer = one(self.local.decide(&[request]).await)?;
         let mut decided = answer.outcomes().iter();
@@ -82,26 +74,24 @@ impl<L: Store> Fallback<L> {
             limits.filter(|((_, choice), _)| **choice == OnFailure::Static)
         {
             if let Quota::Concurrency(_) = quota {
-                self.learn_permit(asked, met.limit, quota, answer).await;
+                if answer.charged_at_us.is_some() {
+                    self.learn_permit(met.check(quota, met.cost), asked.ticket).await;
+                }
                 continue;
             }
             // Its share of what is left, rounded down.
             let left = u128::from(outcome.remaining) * u128::from(quota.limit());
             let left = left / u128::from(outcome.limit.max(1));
             let change = Change::LeaveAtMost { units: u64::try_from(left).unwrap_or(u64::MAX) };
-            let amendment = Amendment { limit: met.limit, quota, key: asked.key, change };
+            let amendment = Amendment { limit: met.limit, quota, key: met.key, change };
             // A table that is full has counted that.
             let _ = self.local.amend(&[amendment]).await;
         }
     }
 
     /// A permit that the store gave is held here, too, where there is room.
-    async fn learn_permit(&self, asked: Asked<'_>, limit: &str, quota: &Quota, answer: &Answer) {
-        if answer.charged_at_us.is_none() {
-            return;
-        }
-        let check = Check { limit, quota, key: asked.key, cost: asked.cost, shadow: false };
-        if let Ok(request) = Request::new([check], asked.ticket) {
+    async fn learn_permit(&self, check: Check<'_>, ticket: Option<Ticket>) {
+        if let Ok(request) = Request::new([Check { shadow: false, ..check }], ticket) {
             let _ = self.local.decide(&[request]).await;
         }
     }
@@ -110,14 +100,18 @@ impl<L: Store> Fallback<L> {
     pub(crate) async fn amend(
         &self,
         met: &Met,
-        key: &str,
-        change: Change,
+        change: impl Fn(&MetLimit<'_>) -> Change,
     ) -> Vec<Result<Amended, StoreError>> {
         let shares = shares(met);
         let amendments: SmallVec<[Amendment<'_>; 4]> = met
             .limits()
             .zip(&shares)
-            .map(|(met, quota)| Amendment { limit: met.limit, quota, key, change })
+            .map(|(met, quota)| Amendment {
+                limit: met.limit,
+                quota,
+                key: met.key,
+                change: change(&met),
+            })
             .collect();
         self.local.amend(&amendments).await
     }

@@ -77,11 +77,6 @@ impl Guard {
         Deadline { began_us, at_us: began_us + self.timeout_us() }
     }
 
-    /// The same deadline for a part of it that begins only now.
-    pub(crate) fn go_on(&self, deadline: Deadline) -> Deadline {
-        Deadline { began_us: self.timer.now_us(), ..deadline }
-    }
-
     pub(crate) fn health(&self) -> Health {
         let breaker = self.breaker.lock();
         Health { breaker: breaker.state(), down_for_us: breaker.down_for_us(self.timer.now_us()) }
@@ -95,15 +90,12 @@ impl Guard {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let Deadline { began_us, at_us } = deadline;
-        if began_us >= at_us {
-            return Err(StoreError::did_not_run("there was no time left to ask the store"));
-        }
         let mut under_way = self.enter(began_us)?;
         let answered = self.by(at_us, self.timeout_us(), call).await;
         under_way.ended = true;
         let now_us = self.timer.now_us();
         self.observer.store_called(now_us.saturating_sub(began_us));
-        self.learn(now_us, answered.as_ref().err());
+        self.learn(began_us, now_us, answered.as_ref().err());
         answered
     }
 
@@ -153,12 +145,12 @@ impl Guard {
         .await
     }
 
-    fn learn(&self, now_us: u64, error: Option<&StoreError>) {
+    fn learn(&self, began_us: u64, now_us: u64, error: Option<&StoreError>) {
         let turn = {
             let mut breaker = self.breaker.lock();
             match error {
-                Some(error) if !error.is_of_state() => breaker.failed(now_us),
-                _ => breaker.answered(now_us),
+                Some(error) if !error.is_of_state() => breaker.failed(began_us, now_us),
+                _ => breaker.answered(began_us, now_us),
             }
         };
         if let Some(error) = error.filter(|error| error.is_of_state()) {

@@ -7,15 +7,18 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollkeeper_core::Algorithm;
-use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
+use tollkeeper_core::limits::{MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES};
 
 use crate::ask::Target;
 
 /// Begins every handle's text.
 const PREFIX: &str = "tk1_";
 
-/// The longest text that is read: every part at its longest, in base64.
-const MAX_TEXT_BYTES: usize = 2 * (MAX_KEY_BYTES + 2 * MAX_NAME_BYTES + 64);
+/// The longest text that is read: every part of every rule at its longest, in base64.
+const MAX_TEXT_BYTES: usize = 2 * (MAX_CHECKS + 1) * (MAX_KEY_BYTES + 2 * MAX_NAME_BYTES + 64);
+
+/// Stands for no tier; no tier has a control character in its name.
+const NO_TIER: &str = "\0";
 
 /// What a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,21 @@ pub struct Handle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnedTarget {
     Rule(String),
-    Inline { limit: String, algorithm: Option<Algorithm> },
+    Inline {
+        limit: String,
+        algorithm: Option<Algorithm>,
+    },
     EveryRule,
+    /// Rules that a request was found to meet, each with its own key.
+    Rules(Vec<OwnedRule>),
+}
+
+/// A rule that was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnedRule {
+    pub(crate) name: String,
+    pub(crate) tier: Option<String>,
+    pub(crate) key: String,
 }
 
 impl OwnedTarget {
@@ -55,13 +71,18 @@ impl OwnedTarget {
             Target::EveryRule => Self::EveryRule,
         }
     }
+}
 
-    pub(crate) fn borrow(&self) -> Target<'_> {
-        match self {
-            Self::Rule(name) => Target::Rule(name),
-            Self::Inline { limit, algorithm } => Target::Inline { limit, algorithm: *algorithm },
-            Self::EveryRule => Target::EveryRule,
-        }
+impl OwnedRule {
+    /// A tier is told by a mark, so that one without a name is not mistaken for none.
+    fn parts(&self) -> [&str; 3] {
+        [&self.name, self.tier.as_deref().unwrap_or(NO_TIER), &self.key]
+    }
+
+    fn of_parts(parts: &[String]) -> Option<Self> {
+        let [name, tier, key] = parts else { return None };
+        let tier = (tier != NO_TIER).then(|| tier.clone());
+        Some(Self { name: name.clone(), tier, key: key.clone() })
     }
 }
 
@@ -76,12 +97,13 @@ impl Handle {
 impl fmt::Display for Handle {
     /// Every part with its length before it, so that no two handles have one text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tag, name, algorithm) = match &self.target {
-            OwnedTarget::Rule(name) => (b'r', name.as_str(), ""),
+        let (tag, parts): (u8, Vec<&str>) = match &self.target {
+            OwnedTarget::Rule(name) => (b'r', vec![name]),
             OwnedTarget::Inline { limit, algorithm } => {
-                (b'i', limit.as_str(), algorithm.map_or("", Algorithm::name))
+                (b'i', vec![limit, algorithm.map_or("", Algorithm::name)])
             }
-            OwnedTarget::EveryRule => (b'e', "", ""),
+            OwnedTarget::EveryRule => (b'e', vec![]),
+            OwnedTarget::Rules(rules) => (b'm', rules.iter().flat_map(OwnedRule::parts).collect()),
         };
         let kind = match (self.kind, self.local) {
             (HandleKind::Permit, false) => b'p',
@@ -91,7 +113,7 @@ impl fmt::Display for Handle {
         };
         let mut bytes = vec![kind, tag];
         bytes.extend(self.id.to_be_bytes());
-        for part in [name, algorithm, &self.key] {
+        for part in std::iter::once(self.key.as_str()).chain(parts) {
             let length = u16::try_from(part.len()).map_err(|_| fmt::Error)?;
             bytes.extend(length.to_be_bytes());
             bytes.extend(part.as_bytes());
@@ -118,24 +140,29 @@ impl FromStr for Handle {
 fn parse(bytes: &[u8]) -> Option<Handle> {
     let (&[kind, tag], rest) = bytes.split_first_chunk::<2>()?;
     let (id, mut rest) = rest.split_first_chunk::<16>()?;
-    let mut part = || {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
         let (length, tail) = rest.split_first_chunk::<2>()?;
         let (part, tail) = tail.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
         rest = tail;
-        String::from_utf8(part.to_vec()).ok()
-    };
-    let (name, algorithm, key) = (part()?, part()?, part()?);
-    if !rest.is_empty() {
-        return None;
+        parts.push(String::from_utf8(part.to_vec()).ok()?);
     }
-    let algorithm = match algorithm.as_str() {
-        "" => None,
-        name => Some(name.parse().ok()?),
-    };
-    let target = match tag {
-        b'r' => OwnedTarget::Rule(name),
-        b'i' => OwnedTarget::Inline { limit: name, algorithm },
-        b'e' => OwnedTarget::EveryRule,
+    let mut parts = parts.into_iter();
+    let key = parts.next()?;
+    let parts: Vec<String> = parts.collect();
+    let target = match (tag, parts.as_slice()) {
+        (b'r', [name]) => OwnedTarget::Rule(name.clone()),
+        (b'i', [limit, algorithm]) => {
+            let algorithm = match algorithm.as_str() {
+                "" => None,
+                name => Some(name.parse().ok()?),
+            };
+            OwnedTarget::Inline { limit: limit.clone(), algorithm }
+        }
+        (b'e', []) => OwnedTarget::EveryRule,
+        (b'm', parts) => OwnedTarget::Rules(
+            parts.chunks(3).map(OwnedRule::of_parts).collect::<Option<Vec<_>>>()?,
+        ),
         _ => return None,
     };
     let local = kind.is_ascii_uppercase();
@@ -164,6 +191,10 @@ mod tests {
             inline(None),
             inline(Some(Algorithm::Concurrency)),
             OwnedTarget::EveryRule,
+            OwnedTarget::Rules(vec![
+                OwnedRule { name: "a".into(), tier: None, key: "k|1".into() },
+                OwnedRule { name: "b".into(), tier: Some(String::new()), key: "::1".into() },
+            ]),
         ] {
             for key in ["alice", "ключ", &"k".repeat(MAX_KEY_BYTES)] {
                 let handle = handle(target.clone(), key);

@@ -1,13 +1,15 @@
-//! Owns [`Met`]: the limits that a request meets, found in the policy or in the request itself.
+//! Owns [`Met`]: the limits that a request meets, each with its key and cost, found in the policy
+//! or in the request itself.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollkeeper_core::{Algorithm, Quota, ShortLimit, format_duration};
-use tollkeeper_policy::{OnFailure, Policy, Rule};
+use tollkeeper_core::{Algorithm, Check, Quota, Request, ShortLimit, Ticket, format_duration};
+use tollkeeper_policy::{CompactString, Meeting, OnFailure, Policy, Rule};
 
-use crate::ask::Target;
+use crate::ask::{Ask, GLOBAL_KEY, Target};
 use crate::error::EngineError;
+use crate::handle::{Handle, OwnedRule, OwnedTarget};
 
 /// The name of the rule that an inline limit stands for.
 const INLINE: &str = "inline";
@@ -15,68 +17,172 @@ const INLINE: &str = "inline";
 /// The limits that a request meets. It keeps the policy that they are of, so that a request sees
 /// one policy from its beginning to its end.
 #[derive(Clone, Debug)]
-pub(crate) enum Met {
-    /// Rules of the policy, by number.
-    Rules { policy: Arc<Policy>, rules: SmallVec<[usize; 4]> },
-    /// A limit that came with the request.
-    Inline { policy: Arc<Policy>, name: String, quota: Quota },
+pub(crate) struct Met {
+    policy: Arc<Policy>,
+    found: Found,
 }
 
-/// One of them.
+#[derive(Clone, Debug)]
+enum Found {
+    /// Rules of the policy, each for its own key.
+    Rules(SmallVec<[MetRule; 4]>),
+    /// A limit that came with the request.
+    Inline { name: String, quota: Quota, key: CompactString, cost: u64 },
+}
+
+/// A rule that is met.
+#[derive(Clone, Debug)]
+struct MetRule {
+    number: usize,
+    tier: Option<usize>,
+    key: CompactString,
+    cost: u64,
+}
+
+/// One limit that is met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetLimit<'a> {
     pub(crate) rule: &'a str,
     pub(crate) limit: &'a str,
     pub(crate) quota: &'a Quota,
+    pub(crate) key: &'a str,
+    pub(crate) cost: u64,
     pub(crate) shadow: bool,
     /// What the rule says to a failed store, if it says anything.
     pub(crate) on_failure: Option<OnFailure>,
 }
 
+impl<'a> MetLimit<'a> {
+    /// The check of it by another quota of the same algorithm, such as a share.
+    pub(crate) fn check(&self, quota: &'a Quota, cost: u64) -> Check<'a> {
+        Check { limit: self.limit, quota, key: self.key, cost, shadow: self.shadow }
+    }
+}
+
 impl Met {
-    pub(crate) fn find(policy: &Arc<Policy>, target: Target<'_>) -> Result<Self, EngineError> {
-        let rules = match target {
-            Target::Inline { limit, algorithm } => return inline(policy, limit, algorithm),
-            Target::Rule(name) => SmallVec::from_slice(&[number(policy, name)?]),
-            Target::EveryRule => (0..policy.rules().len()).collect(),
+    /// What is asked for by name.
+    pub(crate) fn find(policy: &Arc<Policy>, ask: Ask<'_>) -> Result<Self, EngineError> {
+        let key = CompactString::from(ask.key.unwrap_or(GLOBAL_KEY));
+        let rule = |number| MetRule { number, tier: None, key: key.clone(), cost: ask.cost };
+        let found = match ask.target {
+            Target::Inline { limit, algorithm } => inline(limit, algorithm, key, ask.cost)?,
+            Target::Rule(name) => Found::Rules([rule(number(policy, name)?)].into_iter().collect()),
+            Target::EveryRule => {
+                let rules = policy.rules().iter().enumerate();
+                let unconditional = rules.filter(|(_, rule)| rule.match_().is_any());
+                Found::Rules(unconditional.map(|(number, _)| rule(number)).collect())
+            }
         };
-        Ok(Self::Rules { policy: Arc::clone(policy), rules })
+        Ok(Self { policy: Arc::clone(policy), found })
+    }
+
+    /// What a request was found to meet.
+    pub(crate) fn of_meeting(policy: &Arc<Policy>, meeting: Meeting) -> Self {
+        let rules = meeting.met.into_iter().map(|met| MetRule {
+            number: met.rule,
+            tier: met.tier,
+            key: met.key,
+            cost: met.cost,
+        });
+        Self { policy: Arc::clone(policy), found: Found::Rules(rules.collect()) }
+    }
+
+    /// What a handle names, as far as the policy still has it.
+    pub(crate) fn of_handle(policy: &Arc<Policy>, handle: &Handle) -> Result<Self, EngineError> {
+        let key = Some(handle.key.as_str());
+        let ask = |target| Ask { target, key, cost: 0 };
+        match &handle.target {
+            OwnedTarget::Rule(name) => Self::find(policy, ask(Target::Rule(name))),
+            OwnedTarget::Inline { limit, algorithm } => {
+                Self::find(policy, ask(Target::Inline { limit, algorithm: *algorithm }))
+            }
+            OwnedTarget::EveryRule => Self::find(policy, ask(Target::EveryRule)),
+            OwnedTarget::Rules(rules) => {
+                let met = rules.iter().map(|rule| {
+                    let number = number(policy, &rule.name)?;
+                    let tier = rule
+                        .tier
+                        .as_ref()
+                        .and_then(|tier| policy.rules()[number].tiers()?.position(tier));
+                    Ok(MetRule { number, tier, key: rule.key.as_str().into(), cost: 0 })
+                });
+                let rules: Result<_, EngineError> = met.collect();
+                Ok(Self { policy: Arc::clone(policy), found: Found::Rules(rules?) })
+            }
+        }
+    }
+
+    /// The rules that are met, for a handle to remember, if there will be one.
+    pub(crate) fn owned_if(&self, needed: bool) -> OwnedTarget {
+        let Found::Rules(rules) = &self.found else { return OwnedTarget::EveryRule };
+        if !needed {
+            return OwnedTarget::EveryRule;
+        }
+        let owned = rules.iter().map(|met| {
+            let rule = &self.policy.rules()[met.number];
+            let tier = met.tier.and_then(|tier| rule.tiers()?.list().get(tier));
+            OwnedRule {
+                name: rule.name().to_owned(),
+                tier: tier.map(|tier| tier.name().to_owned()),
+                key: met.key.to_string(),
+            }
+        });
+        OwnedTarget::Rules(owned.collect())
     }
 
     /// The limits, in the order of the file.
     pub(crate) fn limits(&self) -> impl Iterator<Item = MetLimit<'_>> {
-        let (rules, inline) = match self {
-            Self::Rules { policy, rules } => (Some((policy, rules)), None),
-            Self::Inline { name, quota, .. } => (None, Some((name, quota))),
+        let (rules, inline) = match &self.found {
+            Found::Rules(rules) => (Some(rules), None),
+            Found::Inline { name, quota, key, cost } => {
+                let (rule, on_failure) = (INLINE, None);
+                let (limit, key, cost) = (name.as_str(), key.as_str(), *cost);
+                let shadow = false;
+                (None, Some(MetLimit { rule, limit, quota, key, cost, shadow, on_failure }))
+            }
         };
-        let of_rules = rules.into_iter().flat_map(|(policy, rules)| {
-            rules.iter().flat_map(|&number| of_rule(&policy.rules()[number]))
+        let of_rules = rules.into_iter().flatten().flat_map(|met| {
+            let rule = &self.policy.rules()[met.number];
+            of_rule(rule, met)
         });
-        of_rules.chain(inline.into_iter().map(|(name, quota)| MetLimit {
-            rule: INLINE,
-            limit: name,
-            quota,
-            shadow: false,
-            on_failure: None,
-        }))
+        of_rules.chain(inline)
     }
 
     /// The policy by which it was found.
     pub(crate) fn policy(&self) -> &Policy {
-        let (Self::Rules { policy, .. } | Self::Inline { policy, .. }) = self;
-        policy
+        &self.policy
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.found, Found::Rules(rules) if rules.is_empty())
+    }
+
+    /// The rules that give a request back that was answered with `status`.
+    pub(crate) fn refunded(mut self, status: u16) -> Self {
+        if let Found::Rules(rules) = &mut self.found {
+            rules.retain(|met| self.policy.rules()[met.number].refunds(status));
+        }
+        self
     }
 
     pub(crate) fn holds_permits(&self) -> bool {
         self.limits().any(|met| met.quota.algorithm() == Algorithm::Concurrency)
     }
+
+    /// All of it as one request to a store.
+    pub(crate) fn request(&self, ticket: Option<Ticket>) -> Result<Request<'_>, EngineError> {
+        let checks = self.limits().map(|met| met.check(met.quota, met.cost));
+        Ok(Request::new(checks, ticket)?)
+    }
 }
 
-fn of_rule(rule: &Rule) -> impl Iterator<Item = MetLimit<'_>> {
-    rule.limits().iter().map(|limit| MetLimit {
+fn of_rule<'a>(rule: &'a Rule, met: &'a MetRule) -> impl Iterator<Item = MetLimit<'a>> {
+    rule.limits_of(met.tier).iter().map(|limit| MetLimit {
         rule: rule.name(),
         limit: limit.name(),
         quota: limit.quota(),
+        key: &met.key,
+        cost: met.cost,
         shadow: rule.is_shadow(),
         on_failure: rule.on_failure(),
     })
@@ -92,11 +198,12 @@ fn number(policy: &Policy, name: &str) -> Result<usize, EngineError> {
 /// The period tells inline limits of one key apart, so that `10/s` and `1000/h` count by
 /// themselves, and usage survives when only the count changes.
 fn inline(
-    policy: &Arc<Policy>,
     limit: &str,
     algorithm: Option<Algorithm>,
-) -> Result<Met, EngineError> {
+    key: CompactString,
+    cost: u64,
+) -> Result<Found, EngineError> {
     let limit: ShortLimit = limit.parse()?;
     let name = format!("{INLINE}/{}", format_duration(limit.period_us()));
-    Ok(Met::Inline { policy: Arc::clone(policy), name, quota: limit.quota(algorithm)? })
+    Ok(Found::Inline { name, quota: limit.quota(algorithm)?, key, cost })
 }

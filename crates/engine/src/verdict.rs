@@ -1,7 +1,7 @@
 //! Owns [`Verdict`]: the decision with names, as a door tells it.
 
 use smallvec::SmallVec;
-use tollkeeper_core::{Algorithm, Answer, Decision, Outcome};
+use tollkeeper_core::{Algorithm, Answer, Decision, Outcome, Quota};
 use tollkeeper_policy::OnFailure;
 
 use crate::handle::Handle;
@@ -35,7 +35,6 @@ pub struct Verdict {
     pub(crate) answer: Answer,
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Handle>,
-    pub(crate) cost: u64,
     /// What each limit did without the store; empty where the store decided.
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
 }
@@ -49,6 +48,8 @@ pub struct LimitVerdict<'a> {
     pub name: &'a str,
     /// Its algorithm.
     pub algorithm: Algorithm,
+    /// How much it allows.
+    pub quota: &'a Quota,
     /// Its numbers.
     pub outcome: &'a Outcome,
     /// What it did without the store; none where the store decided.
@@ -100,15 +101,16 @@ impl Verdict {
             rule: met.rule,
             name: met.limit,
             algorithm: met.quota.algorithm(),
+            quota: met.quota,
             outcome,
             on_failure: self.choices.get(nth).copied(),
         })
     }
 
-    /// How many units it asked for.
+    /// How many units it asked of the limit that binds.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.cost
+        self.met.limits().nth(self.decision.binding).map_or(0, |met| met.cost)
     }
 
     /// The permit that an admitted request holds, or the reservation that it made.

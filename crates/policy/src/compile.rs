@@ -3,11 +3,13 @@
 use crate::error::Problems;
 use crate::policy::Policy;
 use crate::raw::RawMap;
-use crate::settings::Listen;
 
+mod matching;
 mod quota;
 mod rule;
+mod settings;
 mod store;
+mod tiers;
 
 /// The policy of what could be read. It counts only if there are no problems at the end.
 pub(crate) fn policy(raw: &RawMap, problems: &mut Problems) -> Policy {
@@ -15,10 +17,7 @@ pub(crate) fn policy(raw: &RawMap, problems: &mut Problems) -> Policy {
     for named in raw.rules("rules") {
         rules.extend(rule::rule(named, problems));
     }
-    let store = raw.map("store").map(|map| store::settings(map, problems));
-    let listen = raw.map("listen").map(|map| Listen { http: map.address("http") });
+    let settings = settings::settings(raw, problems);
     // The tree has refused a name that stands twice, the reader too many rules.
-    Policy::from_rules(rules)
-        .unwrap_or_default()
-        .with_settings(store.unwrap_or_default(), listen.unwrap_or_default())
+    Policy::from_rules(rules).unwrap_or_default().with_settings(settings)
 }

@@ -4,13 +4,16 @@
 //! A name that a later version will take stands under `later`: it is refused as such. To support
 //! it, move it to `fields`.
 
-use self::blocks::{CONCURRENCY, GCRA, LEAKING_BUCKET, TOKEN_BUCKET, WINDOW};
-use self::store::ON_FAILURE;
-
 mod blocks;
+mod matching;
+mod rule;
 mod store;
+mod top;
 
+pub(crate) use self::matching::{COST, EXEMPT};
+pub(crate) use self::rule::RULE;
 pub(crate) use self::store::STORE;
+pub(crate) use self::top::TOP;
 
 /// A map of the file.
 pub(crate) struct Shape {
@@ -27,12 +30,16 @@ pub(crate) struct Field {
     pub(crate) doc: &'static str,
     pub(crate) kind: Kind,
     pub(crate) required: bool,
+    /// Whether nothing of its value is ever shown.
+    pub(crate) secret: bool,
 }
 
 /// What a field takes.
 pub(crate) enum Kind {
     /// A whole number of at least 1.
     Count { max: u64 },
+    /// A whole number from one to another.
+    Number { min: u64, max: u64 },
     /// `5`, `300/min`.
     Rate,
     /// `60`, `1m30s`.
@@ -45,14 +52,24 @@ pub(crate) enum Kind {
     Word(&'static [&'static str]),
     /// A text of a form.
     Text(&'static TextForm),
+    /// One text, or a list of texts.
+    Texts(&'static TextsForm),
+    /// A map from names that the user chooses to texts.
+    Pairs(&'static TextsForm),
     /// The name of an algorithm.
     Algorithm,
     /// `100/min burst 20`.
     Limit,
     /// A list of those.
     Limits,
+    /// A map from names that the user chooses to a limit or a list of limits.
+    TierLimits,
+    /// A whole number from 1, or a map with fields of its own.
+    CountOr(&'static Shape),
     /// Where state is kept.
     StoreUrl,
+    /// `http://127.0.0.1:3000`.
+    Upstream,
     /// `127.0.0.1:8080`.
     Address,
     /// A map with fields of its own.
@@ -70,99 +87,29 @@ pub(crate) struct TextForm {
     pub(crate) fits: fn(&str) -> bool,
 }
 
+/// What the texts of a list look like. Whether one is right is said where it is compiled.
+pub(crate) struct TextsForm {
+    /// One of them for messages, to follow the word "expected".
+    pub(crate) expected: &'static str,
+    /// One of them for the schema.
+    pub(crate) pattern: &'static str,
+    /// Whether one of them may look like a number.
+    pub(crate) numbers: bool,
+    pub(crate) min: usize,
+    pub(crate) max: usize,
+}
+
 const fn optional(name: &'static str, doc: &'static str, kind: Kind) -> Field {
-    Field { name, doc, kind, required: false }
+    Field { name, doc, kind, required: false, secret: false }
 }
 
 const fn required(name: &'static str, doc: &'static str, kind: Kind) -> Field {
-    Field { name, doc, kind, required: true }
+    Field { name, doc, kind, required: true, secret: false }
 }
 
-pub(crate) static TOP: Shape = Shape {
-    doc: "A policy of Tollkeeper: which limits there are, where their state is kept, and where the service listens.",
-    example: "{ rules: { api: { limit: 100/min } } }",
-    fields: &[
-        required(
-            "rules",
-            "The rules by name; a name is 1 to 64 of A-Z a-z 0-9 _ . -",
-            Kind::Rules(&RULE),
-        ),
-        optional("store", "Where the state of the limits is kept.", Kind::Map(&STORE)),
-        optional(
-            "listen",
-            "The addresses on which the service listens; a door not named stays closed. Without it, http on 127.0.0.1:8080.",
-            Kind::Map(&LISTEN),
-        ),
-    ],
-    later: &["admin", "client_ip", "headers"],
-};
-
-pub(crate) static LISTEN: Shape = Shape {
-    doc: "The addresses on which the service listens.",
-    example: "{ http: \"127.0.0.1:8080\" }",
-    fields: &[optional("http", "The address of the HTTP API.", Kind::Address)],
-    later: &["gateway", "grpc", "resp", "admin"],
-};
-
-pub(crate) static RULE: Shape = Shape {
-    doc: "One rule: an algorithm with its block, or limits in the short form.",
-    example: "{ limit: 100/min }",
-    fields: &[
-        optional(
-            "algorithm",
-            "Which algorithm decides. Its block, or a limit, says how much.",
-            Kind::Algorithm,
-        ),
-        optional(
-            "token_bucket",
-            "Tokens refill at a rate up to a capacity; a request takes one.",
-            Kind::Map(&TOKEN_BUCKET),
-        ),
-        optional(
-            "gcra",
-            "The same decisions as token_bucket, kept as a single arrival time.",
-            Kind::Map(&GCRA),
-        ),
-        optional(
-            "leaking_bucket",
-            "Requests queue and leave at a steady rate; a full queue denies.",
-            Kind::Map(&LEAKING_BUCKET),
-        ),
-        optional(
-            "fixed_window",
-            "So many in each window, windows aligned to the clock.",
-            Kind::Map(&WINDOW),
-        ),
-        optional(
-            "sliding_window_log",
-            "So many in every interval of the window's length, exactly.",
-            Kind::Map(&WINDOW),
-        ),
-        optional(
-            "sliding_window_counter",
-            "So many in the window, the one before weighted by its overlap.",
-            Kind::Map(&WINDOW),
-        ),
-        optional("concurrency", "So many at the same time.", Kind::Map(&CONCURRENCY)),
-        optional(
-            "limit",
-            "A limit in one line, such as 100/min or 5/s burst 20; a token bucket unless algorithm says otherwise.",
-            Kind::Limit,
-        ),
-        optional(
-            "limits",
-            "Several limits on one key, such as [20/s, 5000/day]; all must admit.",
-            Kind::Limits,
-        ),
-        optional("shadow", "true counts what the rule would deny, and denies nothing.", Kind::Flag),
-        optional(
-            "on_failure",
-            "What the rule decides while the store's server gives no answer; what the store says if not given.",
-            Kind::Word(ON_FAILURE),
-        ),
-    ],
-    later: &["match", "key", "cost", "tiers", "refund_on", "when_missing", "exempt", "consistency"],
-};
+const fn secret(name: &'static str, doc: &'static str, kind: Kind) -> Field {
+    Field { name, doc, kind, required: false, secret: true }
+}
 
 impl Shape {
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
@@ -190,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_name_is_either_known_or_for_later() {
-        for shape in [&TOP, &STORE, &LISTEN, &RULE] {
+        for shape in [&TOP, &STORE, &top::LISTEN, &RULE] {
             for name in shape.later {
                 assert!(shape.field(name).is_none(), "{name}");
             }

@@ -1,6 +1,6 @@
 //! The named maximum of everything in this crate, and the relations between them.
 
-use tollkeeper_core::limits::{MAX_CHECKS, MAX_NAME_BYTES};
+use tollkeeper_core::limits::{EXACT, MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES};
 
 /// The largest policy file, in bytes.
 pub const MAX_FILE_BYTES: usize = 8 << 20;
@@ -74,6 +74,76 @@ pub const DEFAULT_PREFIX: &str = "rl";
 /// The longest path of a file, in bytes.
 pub const MAX_PATH_BYTES: usize = 4095;
 
+/// The most paths of a rule.
+pub const MAX_PATHS: usize = 64;
+
+/// The longest pattern of a path, in bytes.
+pub const MAX_PATTERN_BYTES: usize = 1024;
+
+/// The most segments of a pattern.
+pub const MAX_PATTERN_SEGMENTS: usize = 32;
+
+/// The segments of a request's path that are looked at. Of a longer path, what a pattern has
+/// before its first `**` is compared, and the rest counts as matched.
+pub const MAX_PATH_SEGMENTS: usize = 64;
+
+/// The most methods of a rule.
+pub const MAX_METHODS: usize = 32;
+
+/// The longest name of a method, in bytes.
+pub const MAX_METHOD_BYTES: usize = 32;
+
+/// The most hosts of a rule.
+pub const MAX_HOSTS: usize = 64;
+
+/// The most headers that a rule asks for.
+pub const MAX_HEADERS: usize = 16;
+
+/// The longest name of a header, a cookie, a parameter or an attribute, in bytes.
+pub const MAX_FIELD_NAME_BYTES: usize = 64;
+
+/// The longest value that a rule compares with, in bytes.
+pub const MAX_VALUE_BYTES: usize = 1024;
+
+/// The most parts of a key.
+pub const MAX_KEY_PARTS: usize = 8;
+
+/// The longest part of a key, in bytes, that is kept as it is; a longer one is hashed.
+pub const MAX_KEY_PART_BYTES: usize = 256;
+
+/// The most units that one request can take.
+pub const MAX_COST: u64 = EXACT - 1;
+
+/// The most tiers of a rule.
+pub const MAX_TIERS: usize = 64;
+
+/// The longest name of a tier, in bytes.
+pub const MAX_TIER_BYTES: usize = 64;
+
+/// The most entries of `refund_on`.
+pub const MAX_STATUSES: usize = 64;
+
+/// The most addresses and networks of one list.
+pub const MAX_NETWORKS: usize = 10_000;
+
+/// The most keys that are exempt from a rule.
+pub const MAX_EXEMPT_KEYS: usize = 1_000;
+
+/// The shortest token of admin calls, in bytes.
+pub const MIN_TOKEN_BYTES: usize = 16;
+
+/// The longest token of admin calls, in bytes.
+pub const MAX_TOKEN_BYTES: usize = 1024;
+
+/// The bits of an IPv6 address that count where the file does not say: one customer's network.
+pub const DEFAULT_IPV6_PREFIX: u8 = 64;
+
+/// The most attributes, headers among them, that can be told of a request.
+pub const MAX_ATTRIBUTES: usize = 256;
+
+/// The longest value that can be told of a request, in bytes.
+pub const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
+
 /// The longest ending that a limit's name adds to its rule's: `/`, a rate, `.16`.
 pub(crate) const MAX_LABEL_BYTES: usize = 64;
 
@@ -84,5 +154,7 @@ const _: () = {
     assert!(MIN_TIMEOUT_US <= DEFAULT_TIMEOUT_US && DEFAULT_TIMEOUT_US <= MAX_TIMEOUT_US);
     assert!(DEFAULT_CONNECTIONS as u64 <= MAX_CONNECTIONS && DEFAULT_NODES <= MAX_SHARING_NODES);
     assert!(DEFAULT_PREFIX.len() <= MAX_PREFIX_BYTES);
+    assert!(MAX_PATTERN_SEGMENTS < MAX_PATH_SEGMENTS, "what has no `**` meets no longer path");
+    assert!(MAX_KEY_PART_BYTES >= 71 && MAX_KEY_PART_BYTES <= MAX_KEY_BYTES, "a hash fits");
     assert!(MAX_SOCKET_PATH_BYTES < MAX_URL_BYTES && MAX_HOST_BYTES < MAX_URL_BYTES);
 };

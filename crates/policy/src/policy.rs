@@ -9,20 +9,47 @@ use tollkeeper_core::Quota;
 use crate::compile;
 use crate::error::{PolicyErrors, Problems};
 use crate::limits::MAX_RULES;
+use crate::matcher::Index;
 use crate::nearest::nearest;
 use crate::reader;
-use crate::rule::{Limit, Rule, RuleError};
-use crate::settings::{Listen, SettingError, StoreSettings};
-use crate::store_url::StoreUrl;
+use crate::rule::{Rule, RuleError};
+use crate::settings::{
+    ClientIp, HeaderStyle, Listen, SettingError, StoreSettings, Upstream, check_token,
+};
+use crate::store_url::{Secret, StoreUrl};
 use crate::yaml;
 
 /// Rules and settings, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
-    index: HashMap<String, usize>,
-    store: StoreSettings,
-    listen: Listen,
+    names: HashMap<String, usize>,
+    index: Index,
+    settings: Settings,
+}
+
+/// Everything beside the rules.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) store: StoreSettings,
+    pub(crate) listen: Listen,
+    pub(crate) client_ip: ClientIp,
+    pub(crate) headers: Vec<HeaderStyle>,
+    pub(crate) admin_token: Option<Secret>,
+    pub(crate) upstream: Option<Upstream>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            store: StoreSettings::default(),
+            listen: Listen::default(),
+            client_ip: ClientIp::default(),
+            headers: HeaderStyle::DEFAULT.to_vec(),
+            admin_token: None,
+            upstream: None,
+        }
+    }
 }
 
 impl Policy {
@@ -58,7 +85,7 @@ impl Policy {
         let mut policy = Self::default();
         for rule in rules {
             let name = rule.name().to_owned();
-            if policy.index.insert(name, policy.rules.len()).is_some() {
+            if policy.names.insert(name, policy.rules.len()).is_some() {
                 let name = rule.name().to_owned();
                 return Err(RuleError::DuplicateRule { name });
             }
@@ -66,20 +93,26 @@ impl Policy {
         }
         match policy.rules.len() {
             count if count > MAX_RULES => Err(RuleError::TooManyRules { count }),
-            _ => Ok(policy),
+            _ => {
+                policy.index = Index::new(&policy.rules);
+                Ok(policy)
+            }
         }
     }
 
-    pub(crate) fn with_settings(mut self, store: StoreSettings, listen: Listen) -> Self {
-        self.store = store;
-        self.listen = listen;
+    pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
         self
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
     }
 
     /// The same policy with the HTTP API at another address.
     #[must_use]
     pub fn listening_on(mut self, http: SocketAddr) -> Self {
-        self.listen.http = Some(http);
+        self.settings.listen.http = Some(http);
         self
     }
 
@@ -87,14 +120,49 @@ impl Policy {
     /// error.
     pub fn stored_by(mut self, store: StoreSettings) -> Result<Self, SettingError> {
         store.check()?;
-        self.store = store;
+        self.settings.store = store;
         Ok(self)
     }
 
     /// The same policy with its state elsewhere.
     #[must_use]
     pub fn stored_at(mut self, url: StoreUrl) -> Self {
-        self.store.url = url;
+        self.settings.store.url = url;
+        self
+    }
+
+    /// The same policy with clients told apart as `client_ip` says. A prefix out of its range is an
+    /// error.
+    pub fn with_client_ip(mut self, client_ip: ClientIp) -> Result<Self, SettingError> {
+        client_ip.check()?;
+        self.settings.client_ip = client_ip;
+        Ok(self)
+    }
+
+    /// The same policy with other headers in answers. Two that write the same headers, or one that
+    /// is there twice, are an error.
+    pub fn with_headers(
+        mut self,
+        headers: impl IntoIterator<Item = HeaderStyle>,
+    ) -> Result<Self, SettingError> {
+        self.settings.headers = headers.into_iter().collect();
+        HeaderStyle::check(&self.settings.headers)?;
+        Ok(self)
+    }
+
+    /// The same policy with a token for admin calls. One that is too short, or that a header cannot
+    /// hold, is an error.
+    pub fn with_admin_token(mut self, token: Secret) -> Result<Self, SettingError> {
+        check_token(&token)?;
+        self.settings.admin_token = Some(token);
+        Ok(self)
+    }
+
+    /// The same policy with a gateway at an address, before an app.
+    #[must_use]
+    pub fn with_gateway(mut self, gateway: SocketAddr, upstream: Upstream) -> Self {
+        self.settings.listen.gateway = Some(gateway);
+        self.settings.upstream = Some(upstream);
         self
     }
 
@@ -110,17 +178,20 @@ impl Policy {
         self.rules.get(self.position(name)?)
     }
 
-    /// The quota of the limit of that name.
+    /// The quota of the limit of that name: the rule's own, or if it has none of that name, that
+    /// of the first tier that has one.
     #[must_use]
     pub fn quota(&self, limit: &str) -> Option<&Quota> {
         let rule = self.rule(limit.split('/').next()?)?;
-        rule.limits().iter().find(|known| known.name() == limit).map(Limit::quota)
+        let tiers = rule.tiers().into_iter().flat_map(|tiers| tiers.list());
+        let limits = rule.limits().iter().chain(tiers.flat_map(|tier| tier.limits()));
+        limits.into_iter().find(|known| known.name() == limit).map(|limit| limit.quota())
     }
 
     /// The place of the rule of that name among [`rules`](Self::rules).
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+        self.names.get(name).copied()
     }
 
     /// The name of a rule that was likely meant by a name that no rule has.
@@ -132,12 +203,36 @@ impl Policy {
     /// Where state is kept.
     #[must_use]
     pub fn store(&self) -> &StoreSettings {
-        &self.store
+        &self.settings.store
     }
 
     /// Where the service listens.
     #[must_use]
     pub fn listen(&self) -> &Listen {
-        &self.listen
+        &self.settings.listen
+    }
+
+    /// How the address of a client is found.
+    #[must_use]
+    pub fn client_ip(&self) -> &ClientIp {
+        &self.settings.client_ip
+    }
+
+    /// The headers that answers carry, in the order of the file; none if it is empty.
+    #[must_use]
+    pub fn headers(&self) -> &[HeaderStyle] {
+        &self.settings.headers
+    }
+
+    /// What admin calls must show; `None` if they are for this machine alone.
+    #[must_use]
+    pub fn admin_token(&self) -> Option<&Secret> {
+        self.settings.admin_token.as_ref()
+    }
+
+    /// The app behind the gateway; there is one if, and only if, the gateway has an address.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.settings.upstream.as_ref()
     }
 }

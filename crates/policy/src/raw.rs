@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use tollkeeper_core::{Algorithm, Rate, ShortLimit};
 
-use crate::error::Span;
+use crate::error::{Problems, Span};
+use crate::refused::Refused;
+use crate::settings::Upstream;
 use crate::store_url::StoreUrl;
 use crate::yaml::Scalar;
 
@@ -37,9 +39,13 @@ pub(crate) enum Raw {
     Flag(bool),
     Word(&'static str),
     Text(String),
+    Texts(RawTexts),
+    Pairs(Vec<RawPair>),
     Algorithm(Algorithm),
     Limits(Vec<RawLimit>),
+    Tiers(Vec<RawTier>),
     StoreUrl(StoreUrl),
+    Upstream(Upstream),
     Address(SocketAddr),
     Map(RawMap),
     Rules(Vec<RawRule>),
@@ -50,6 +56,51 @@ pub(crate) struct RawLimit {
     pub(crate) short: ShortLimit,
     pub(crate) span: Span,
     pub(crate) scalar: Scalar,
+}
+
+/// One text, or a list of texts.
+pub(crate) struct RawTexts {
+    /// What messages say before one of them: "`path` is", "`path` has".
+    subject: String,
+    list: Vec<(Scalar, Span)>,
+}
+
+impl RawTexts {
+    pub(crate) fn new(subject: String, list: Vec<(Scalar, Span)>) -> Self {
+        Self { subject, list }
+    }
+
+    /// What `read` makes of each text; what it refuses is reported.
+    pub(crate) fn read<T>(
+        &self,
+        problems: &mut Problems,
+        mut read: impl FnMut(&str) -> Result<T, Refused>,
+    ) -> Vec<T> {
+        let mut done = Vec::with_capacity(self.list.len());
+        for (scalar, span) in &self.list {
+            match read(scalar.text()) {
+                Ok(value) => done.push(value),
+                Err(refused) => problems.add(*span, refused.fault(&self.subject, scalar)),
+            }
+        }
+        done
+    }
+}
+
+/// A text that has a name of the user's choice.
+pub(crate) struct RawPair {
+    pub(crate) name: Rc<str>,
+    pub(crate) name_span: Span,
+    pub(crate) value: Scalar,
+    pub(crate) span: Span,
+}
+
+/// Limits that have a name of the user's choice.
+pub(crate) struct RawTier {
+    pub(crate) name: Rc<str>,
+    pub(crate) name_span: Span,
+    /// Never empty.
+    pub(crate) limits: Vec<RawLimit>,
 }
 
 /// A rule that has a name of the user's choice.
@@ -119,6 +170,34 @@ impl RawMap {
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
             Raw::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn texts(&self, name: &str) -> Option<&RawTexts> {
+        match self.value(name)? {
+            Raw::Texts(texts) => Some(texts),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn pairs(&self, name: &str) -> &[RawPair] {
+        match self.value(name) {
+            Some(Raw::Pairs(pairs)) => pairs,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn tiers(&self, name: &str) -> &[RawTier] {
+        match self.value(name) {
+            Some(Raw::Tiers(tiers)) => tiers,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Upstream> {
+        match self.value(name)? {
+            Raw::Upstream(upstream) => Some(upstream),
             _ => None,
         }
     }

@@ -4,11 +4,12 @@
 
 use crate::error::{Fault, Problems, Span, one_of, quoted};
 use crate::fields::{Field, Kind, Shape, TOP};
-use crate::limits::{MAX_LIMITS, MAX_RULES};
+use crate::limits::MAX_RULES;
 use crate::nearest::nearest;
 use crate::raw::{Raw, RawField, RawLimit, RawMap, RawRule};
 use crate::yaml::{Entry, Node, Value};
 
+mod list;
 mod scalar;
 
 /// The whole file. `None` if it is not a map.
@@ -67,8 +68,12 @@ impl Reader<'_> {
     /// Reports a field that no version has; returns the one that was meant.
     fn unknown(&mut self, entry: &Entry, shape: &'static Shape) -> Option<&'static str> {
         let near = nearest(&entry.key, shape.names());
-        let mut fault = Fault::new(format!("unknown field {}", quoted(&entry.key)))
-            .expected(one_of(shape.names()));
+        let message = match shape.fields.iter().any(|field| field.secret) && is_null(entry) {
+            // It may be the secret itself.
+            true => "a field here has no value".to_owned(),
+            false => format!("unknown field {}", quoted(&entry.key)),
+        };
+        let mut fault = Fault::new(message).expected(one_of(shape.names()));
         fault.help = near.map(|near| format!("did you mean `{near}`?"));
         self.problems.add(entry.key_span, fault);
         near
@@ -82,6 +87,15 @@ impl Reader<'_> {
     }
 
     fn field(&mut self, field: &'static Field, entry: &Entry) -> RawField {
+        let veiled: Entry;
+        let entry = match &entry.value.value {
+            Value::Scalar(scalar) if field.secret => {
+                let value = Node { value: Value::Scalar(scalar.veiled()), ..entry.value };
+                veiled = Entry { key: entry.key.clone(), key_span: entry.key_span, value };
+                &veiled
+            }
+            _ => entry,
+        };
         let node = &entry.value;
         let scalar = match &node.value {
             Value::Scalar(scalar) if scalar.is_null() => {
@@ -108,49 +122,32 @@ impl Reader<'_> {
             (Kind::Rules(shape), Value::Map(entries)) => {
                 return self.rules(entry, entries, shape);
             }
-            (Kind::Limits, Value::List(items)) => return self.limits(entry, items),
+            (Kind::CountOr(shape), Value::Map(entries)) => {
+                let name = format!("`{}`", field.name);
+                return Some(Raw::Map(self.map(&name, entry.key_span, entries, shape)));
+            }
+            (Kind::Limits, Value::List(items)) => {
+                let limits = self.limits("`limits`", entry.key_span, items);
+                return limits.map(Raw::Limits);
+            }
+            (Kind::TierLimits, Value::Map(entries)) => return self.tiers(entry, entries),
+            (Kind::Texts(form), Value::List(items)) => {
+                return self.texts(field.name, form, entry, items);
+            }
+            (Kind::Pairs(form), Value::Map(entries)) => {
+                return self.pairs(field.name, form, entry, entries);
+            }
             (Kind::Limit, Value::Scalar(scalar)) => {
                 scalar::limit("`limit` is", scalar).map(|short| {
                     Raw::Limits(vec![RawLimit { short, span: node.span, scalar: scalar.clone() }])
                 })
             }
             (kind, Value::Scalar(scalar)) => {
-                scalar::value(&format!("`{}` is", field.name), kind, scalar)
+                scalar::value(&format!("`{}` is", field.name), kind, scalar, node.span)
             }
             (kind, _) => Err(wrong_kind(field.name, kind, node)),
         };
         read.map_err(|fault| self.problems.add(node.span, fault)).ok()
-    }
-
-    fn limits(&mut self, entry: &Entry, items: &[Node]) -> Option<Raw> {
-        if items.is_empty() || items.len() > MAX_LIMITS {
-            let fault = Fault::new(format!("`limits` has {} entries", items.len()))
-                .expected(format!("1 to {MAX_LIMITS} limits"));
-            self.problems.add(entry.key_span, fault);
-            return None;
-        }
-        let mut limits = Vec::new();
-        for node in items {
-            let read = match &node.value {
-                Value::Unreadable => continue,
-                Value::Scalar(scalar) if scalar.is_null() => {
-                    Err(Fault::new("`limits` has an entry without a value")
-                        .expected(Kind::Limit.expected()))
-                }
-                Value::Scalar(scalar) => scalar::limit("`limits` has", scalar)
-                    .map(|short| RawLimit { short, span: node.span, scalar: scalar.clone() }),
-                Value::Map(_) | Value::List(_) => {
-                    Err(Fault::new("`limits` has an entry that is not in one line")
-                        .expected(Kind::Limit.expected()))
-                }
-            };
-            match read {
-                Ok(limit) => limits.push(limit),
-                Err(fault) => self.problems.add(node.span, fault),
-            }
-        }
-        // With one refused the others would be named and compared wrongly.
-        (limits.len() == items.len()).then_some(Raw::Limits(limits))
     }
 
     fn rules(&mut self, entry: &Entry, entries: &[Entry], shape: &'static Shape) -> Option<Raw> {
@@ -209,8 +206,11 @@ fn is_rest_of_url(before: &[Entry], entry: &Entry) -> bool {
         Value::Unreadable => true,
         Value::Map(_) | Value::List(_) => false,
     };
-    let is_null = matches!(&entry.value.value, Value::Scalar(scalar) if scalar.is_null());
-    is_null && before.iter().any(has_url)
+    is_null(entry) && before.iter().any(has_url)
+}
+
+fn is_null(entry: &Entry) -> bool {
+    matches!(&entry.value.value, Value::Scalar(scalar) if scalar.is_null())
 }
 
 /// The fault of a list or map where a single value belongs, or the other way round.

@@ -1,7 +1,8 @@
 //! Owns what is not shown of the file: the user, the password and the parameters of a URL,
-//! wherever a URL stands. What is shown instead has the same length whatever is behind it.
+//! wherever a URL stands, and every token. What is shown instead has the same length whatever is
+//! behind it.
 //!
-//! It goes by the looks of the text, since a URL that is not valid holds a password too. In doubt
+//! It goes by the looks of the text, since a file that is not valid holds a password too. In doubt
 //! it hides more.
 
 use std::borrow::Cow;
@@ -96,7 +97,41 @@ impl Veils {
                 veils.add(index + 1, line, start..line.len());
             }
         }
+        veils.add_tokens(text, lines);
         veils
+    }
+
+    /// Hides tokens: where the file can be read, where they stand; where it cannot, what follows
+    /// the name of one, and the lines that are indented below it.
+    fn add_tokens(&mut self, text: &str, lines: &[&str]) {
+        let (pieces, unread) = yaml::secrets(text);
+        for piece in &pieces {
+            for number in piece.from.0..=piece.to.0 {
+                let Some(line) = lines.get(number.saturating_sub(1)) else { continue };
+                let start = if number == piece.from.0 { byte_at(line, piece.from.1) } else { 0 };
+                let end = if number == piece.to.0 { byte_at(line, piece.to.1) } else { line.len() };
+                let written = line.get(start..end).unwrap_or_default().trim_end();
+                self.add(number, line, start..start + written.len());
+            }
+        }
+        let unread = unread.map_or(lines.len(), |line| line - 1);
+        let mut below: Option<usize> = None;
+        for (index, line) in lines.iter().enumerate().skip(unread) {
+            let indent = line.len() - line.trim_start().len();
+            if below.is_some_and(|of| indent > of || line.trim().is_empty()) {
+                self.add(index + 1, line, indent..line.len());
+                continue;
+            }
+            let start = line.match_indices(':').find(|(at, _)| {
+                let before = line[..*at].trim_end().trim_end_matches(['"', '\'']);
+                let name = before.rsplit([' ', '\t', '{', '[', ',', '"', '\'', ':']).next();
+                name.is_some_and(yaml::is_secret_name)
+            });
+            below = start.map(|_| indent);
+            if let Some((at, _)) = start {
+                self.add(index + 1, line, at + 1..line.len());
+            }
+        }
     }
 
     /// The columns to hide of a line, in order and apart from each other.
@@ -197,6 +232,16 @@ mod tests {
             ("url: redis://:a\n  b@h", "url: ***"),
             ("url: \"redis://:a", "url: \"redis://***"),
             ("x: { url: redis://:${P}@h }", "x: { url: redis://***"),
+            ("admin: { token: hunter2, x: 1 }", "admin: { token: ***, ***: *** }"),
+            ("admin: { token: \"hunter2\" }", "admin: { token: *** }"),
+            ("admin: { token: \"${TOKEN}\" }", "admin: { token: \"${TOKEN}\" }"),
+            ("admin: { token: \"${TOKEN:-hunter2}\" }", "admin: { token: *** }"),
+            ("admin: hunter2", "admin: ***"),
+            ("admin: { hunter2 }", "admin: { *** }"),
+            ("admin: [hunter2, [x]]", "admin: [***, [***]]"),
+            ("{ admin_token: hunter2, x: 1 }", "{ admin_token: ***, x: 1 }"),
+            ("admin: { token: hunter2", "admin:***"),
+            ("listen: { http: x }", "listen: { http: x }"),
         ] {
             assert_eq!(shown(line), expected);
         }

@@ -1,35 +1,88 @@
-//! Owns [`Rule`]: a name and its limits. A rule that exists is valid.
-//!
-//! It also owns how limits are named, since a limit's name is part of where its usage is kept.
+//! Owns [`Rule`]: a name, its limits, and to which requests they apply how. A rule that exists is
+//! valid.
 
-use tollkeeper_core::{Algorithm, Bucket, Quota, format_duration};
+use smallvec::SmallVec;
+use tollkeeper_core::{Algorithm, Quota};
 
-use crate::limits::{MAX_LIMITS, MAX_RULE_NAME_BYTES};
+use crate::limits::{MAX_RULE_NAME_BYTES, MAX_TIER_BYTES, MAX_TIERS};
 use crate::settings::OnFailure;
+
+pub(crate) mod conditions;
+pub(crate) mod cost;
+mod error;
+pub(crate) mod exempt;
+pub(crate) mod host;
+pub(crate) mod key;
+pub(crate) mod limit;
+pub(crate) mod methods;
+pub(crate) mod names;
+pub(crate) mod path;
+pub(crate) mod status;
+pub(crate) mod tiers;
+
+pub use conditions::{HeaderMatch, Match};
+pub use cost::{Cost, Source};
+pub use error::RuleError;
+pub use exempt::Exempt;
+pub use host::HostPattern;
+pub use key::{KeyPart, WhenMissing};
+pub use limit::Limit;
+pub use path::PathPattern;
+pub use status::Status;
+pub use tiers::{Tier, Tiers};
+
+use limit::{Labelled, label};
 
 /// The name under which a request's own limit is kept, which no rule may take.
 const RESERVED_NAME: &str = "inline";
 
+static NOBODY: Exempt = Exempt::nobody();
+
 /// A named set of limits that a request must all meet.
+///
+/// ```
+/// use tollkeeper_core::Quota;
+/// use tollkeeper_policy::{Cost, Match, Rule, WhenMissing};
+///
+/// let per_minute = |count| Quota::fixed_window(count, 60_000_000);
+/// let rule = Rule::new("per-key", [per_minute(100)?])?
+///     .matching(Match::any().path("/api/**")?.method("GET")?)
+///     .keyed_by(["header:x-api-key", "route"])?
+///     .when_missing(WhenMissing::Deny)
+///     .costing(Cost::told("header:x-cost", 1..=100, 1)?)
+///     .with_tiers("attribute:plan", [("pro", vec![per_minute(1000)?])])?
+///     .refunding(["5xx"])?;
+/// assert!(rule.refunds(503));
+/// assert_eq!(rule.limits_of(Some(0))[0].quota().limit(), 1000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
+    applies: Applies,
     name: String,
     /// Never empty.
     limits: Vec<Limit>,
     algorithm: Algorithm,
     shadow: bool,
     on_failure: Option<OnFailure>,
+    refund_on: Vec<Status>,
 }
 
-/// One limit of a rule.
-#[derive(Clone, Debug)]
-pub struct Limit {
-    name: String,
-    quota: Quota,
+/// What is looked at for each request. It is kept together and small: with many rules most of them
+/// are in no cache, and each line of memory that a rule takes is waited for.
+#[derive(Clone, Debug, Default)]
+struct Applies {
+    match_: Match,
+    key: SmallVec<[KeyPart; 2]>,
+    when_missing: WhenMissing,
+    cost: Cost,
+    tiers: Option<Box<Tiers>>,
+    exempt: Option<Box<Exempt>>,
 }
 
+/// How a rule is made.
 impl Rule {
-    /// A rule made in code.
+    /// A rule made in code: one counter for all requests, until more is said of it.
     ///
     /// A single limit has the name of its rule. Of several, each is `rule/LABEL`, where the label
     /// is the window (`api/1m`), the lease, or for a bucket its rate in lowest terms: the time of
@@ -40,32 +93,28 @@ impl Rule {
         name: impl Into<String>,
         limits: impl IntoIterator<Item = Quota>,
     ) -> Result<Self, RuleError> {
-        let limits = limits.into_iter();
-        Self::labelled(name, limits.map(|quota| (label(&quota), quota)).collect())
+        Self::labelled(name, labelled(limits))
     }
 
     /// A rule of limits whose labels, which tell them apart, are already known.
     pub(crate) fn labelled(
         name: impl Into<String>,
-        limits: Vec<(String, Quota)>,
+        limits: Vec<Labelled>,
     ) -> Result<Self, RuleError> {
         let name = name.into();
         check_name(&name)?;
-        let Some((_, first)) = limits.first() else {
-            return Err(RuleError::NoLimits { rule: name });
-        };
-        if limits.len() > MAX_LIMITS {
-            let count = limits.len();
-            return Err(RuleError::TooManyLimits { rule: name, count });
-        }
-        let algorithm = first.algorithm();
-        for (index, (_, quota)) in limits.iter().enumerate() {
-            if let Some(first) = limits[..index].iter().position(|(_, q)| q == quota) {
-                return Err(RuleError::DuplicateLimit { rule: name, first, second: index });
-            }
-        }
-        let limits = name_limits(&name, limits);
-        Ok(Self { name, limits, algorithm, shadow: false, on_failure: None })
+        let algorithm = limits.first().map_or(Algorithm::TokenBucket, |(_, q)| q.algorithm());
+        let mut limits = limit::limits(&name, limits)?;
+        limit::name(&name, [&mut limits].into_iter());
+        Ok(Self {
+            name,
+            limits,
+            algorithm,
+            shadow: false,
+            on_failure: None,
+            refund_on: Vec::new(),
+            applies: Applies::default(),
+        })
     }
 
     /// Whether the rule only counts what it would deny.
@@ -82,16 +131,136 @@ impl Rule {
         self
     }
 
+    /// To which requests the rule applies.
+    #[must_use]
+    pub fn matching(mut self, match_: Match) -> Self {
+        self.applies.match_ = match_;
+        self
+    }
+
+    /// What tells apart who is counted, as [`KeyPart`]s are written in the file; nothing for one
+    /// counter that all requests share.
+    pub fn keyed_by<'t>(self, parts: impl IntoIterator<Item = &'t str>) -> Result<Self, RuleError> {
+        let mut key = Vec::new();
+        for part in parts {
+            key::add(&mut key, part).map_err(|refused| refused.of("key", part))?;
+        }
+        Ok(self.keyed_by_parts(key))
+    }
+
+    pub(crate) fn keyed_by_parts(mut self, key: Vec<KeyPart>) -> Self {
+        self.applies.key = SmallVec::from_vec(key);
+        self.applies.key.shrink_to_fit();
+        self
+    }
+
+    /// What happens to a request that lacks a part of the key.
+    #[must_use]
+    pub fn when_missing(mut self, when_missing: WhenMissing) -> Self {
+        self.applies.when_missing = when_missing;
+        self
+    }
+
+    /// How many units a request takes.
+    #[must_use]
+    pub fn costing(mut self, cost: Cost) -> Self {
+        self.applies.cost = cost;
+        self
+    }
+
+    /// Other limits for requests that have one of these values at a [`Source`] such as
+    /// `attribute:plan`.
+    ///
+    /// They are named like the rule's own. If each set, the rule's own and every tier's, is a
+    /// single limit, all of them have the name of the rule; otherwise each is `rule/LABEL`.
+    pub fn with_tiers<N: Into<String>>(
+        self,
+        by: &str,
+        tiers: impl IntoIterator<Item = (N, Vec<Quota>)>,
+    ) -> Result<Self, RuleError> {
+        let by = by.parse()?;
+        let tiers = tiers.into_iter().map(|(name, quotas)| (name.into(), labelled(quotas)));
+        self.tiered(by, tiers.collect())
+    }
+
+    pub(crate) fn tiered(
+        mut self,
+        by: Source,
+        tiers: Vec<(String, Vec<Labelled>)>,
+    ) -> Result<Self, RuleError> {
+        let rule = &self.name;
+        let refuse = |problem| Err(RuleError::BadTiers { rule: rule.clone(), problem });
+        if !(1..=MAX_TIERS).contains(&tiers.len()) {
+            return refuse(format!("{} tiers; expected 1 to {MAX_TIERS}", tiers.len()));
+        }
+        let mut named: Vec<Tier> = Vec::with_capacity(tiers.len());
+        for (tier, quotas) in tiers {
+            if !(1..=MAX_TIER_BYTES).contains(&tier.len()) {
+                let bytes = tier.len();
+                return refuse(format!(
+                    "a tier whose name has {bytes} bytes; expected 1 to {MAX_TIER_BYTES}"
+                ));
+            }
+            if named.iter().any(|other| *other.name == *tier) {
+                return refuse(format!("two tiers with the name `{tier}`"));
+            }
+            let limits = limit::limits(rule, quotas).map_err(|reason| RuleError::BadTier {
+                tier: tier.clone(),
+                reason: Box::new(reason),
+            })?;
+            named.push(Tier { name: tier.into(), limits });
+        }
+        let of_tiers = named.iter_mut().map(|tier| &mut tier.limits);
+        limit::name(rule, [&mut self.limits].into_iter().chain(of_tiers));
+        self.applies.tiers = Some(Box::new(Tiers { by, tiers: named }));
+        Ok(self)
+    }
+
+    /// Which answers give back what a request has taken, as a [`Status`] is written in the file.
+    pub fn refunding<'t>(
+        mut self,
+        statuses: impl IntoIterator<Item = &'t str>,
+    ) -> Result<Self, RuleError> {
+        self.refund_on.clear();
+        for text in statuses {
+            status::add(&mut self.refund_on, text)
+                .map_err(|refused| refused.of("refund_on", text))?;
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn refunding_statuses(self, refund_on: Vec<Status>) -> Self {
+        Self { refund_on, ..self }
+    }
+
+    /// To whom the rule does not apply.
+    #[must_use]
+    pub fn exempting(mut self, exempt: Exempt) -> Self {
+        self.applies.exempt = (exempt != NOBODY).then(|| Box::new(exempt));
+        self
+    }
+}
+
+/// What a rule is.
+impl Rule {
     /// The rule's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The limits in the order of the file; at least one.
+    /// The limits in the order of the file; at least one. A tier has others.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
+    }
+
+    /// The limits of a tier, by its place among the [tiers](Self::tiers); the rule's own for
+    /// `None`.
+    #[must_use]
+    pub fn limits_of(&self, tier: Option<usize>) -> &[Limit] {
+        let tier = tier.and_then(|tier| self.tiers()?.tiers.get(tier));
+        tier.map_or(&self.limits, |tier| &tier.limits)
     }
 
     /// Whether the rule never denies.
@@ -112,52 +281,66 @@ impl Rule {
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
-}
 
-impl Limit {
-    /// The limit's name, which stays the same when other limits come, go or change places.
+    /// To which requests the rule applies.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn match_(&self) -> &Match {
+        &self.applies.match_
     }
 
-    /// How much is allowed.
+    /// The parts of the key, in order; none for one counter that all requests share.
     #[must_use]
-    pub fn quota(&self) -> &Quota {
-        &self.quota
+    pub fn key(&self) -> &[KeyPart] {
+        &self.applies.key
+    }
+
+    /// What happens to a request that lacks a part of the key.
+    #[must_use]
+    pub fn on_missing(&self) -> WhenMissing {
+        self.applies.when_missing
+    }
+
+    /// How many units a request takes.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        &self.applies.cost
+    }
+
+    /// Who has other limits.
+    #[must_use]
+    pub fn tiers(&self) -> Option<&Tiers> {
+        self.applies.tiers.as_deref()
+    }
+
+    /// The answers that give back what a request has taken.
+    #[must_use]
+    pub fn refund_on(&self) -> &[Status] {
+        &self.refund_on
+    }
+
+    /// Whether an answer with this status gives back what the request has taken.
+    #[must_use]
+    pub fn refunds(&self, status: u16) -> bool {
+        self.refund_on.iter().any(|known| known.is(status))
+    }
+
+    /// To whom the rule does not apply.
+    #[must_use]
+    pub fn exempt(&self) -> &Exempt {
+        self.applies.exempt.as_deref().unwrap_or(&NOBODY)
+    }
+
+    /// Whether a header sets the cost or the tier. Such a header counts only from a trusted proxy,
+    /// so without any it never does.
+    #[must_use]
+    pub fn trusts_headers(&self) -> bool {
+        let by = self.tiers().map(Tiers::by);
+        by.into_iter().chain(self.cost().source()).any(Source::is_header)
     }
 }
 
-fn name_limits(rule: &str, limits: Vec<(String, Quota)>) -> Vec<Limit> {
-    let single = limits.len() == 1;
-    let labels: Vec<String> = limits.iter().map(|(label, _)| label.clone()).collect();
-    let named = limits.into_iter().enumerate().map(|(index, (label, quota))| {
-        let same = labels[..index].iter().filter(|l| **l == label).count();
-        let name = match same {
-            _ if single => rule.to_owned(),
-            0 => format!("{rule}/{label}"),
-            _ => format!("{rule}/{label}.{}", same + 1),
-        };
-        Limit { name, quota }
-    });
-    named.collect()
-}
-
-/// What tells a quota made in code from the others of its rule.
-fn label(quota: &Quota) -> String {
-    let rate = |bucket: &Bucket| match bucket.drain() {
-        1 => format_duration(bucket.unit()),
-        drain => format!("{drain}-per-{}", format_duration(bucket.unit())),
-    };
-    match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => rate(bucket),
-        Quota::LeakingBucket(leak) => rate(leak.bucket()),
-        Quota::FixedWindow(window)
-        | Quota::SlidingWindowLog(window)
-        | Quota::SlidingWindowCounter(window) => format_duration(window.size_us()),
-        Quota::Concurrency(in_flight) => format_duration(in_flight.lease_us()),
-        other => other.algorithm().name().to_owned(),
-    }
+fn labelled(quotas: impl IntoIterator<Item = Quota>) -> Vec<Labelled> {
+    quotas.into_iter().map(|quota| (label(&quota), quota)).collect()
 }
 
 /// Refuses a name that is empty, long, reserved, or that has unusual characters.
@@ -171,55 +354,4 @@ pub(crate) fn check_name(name: &str) -> Result<(), RuleError> {
         return Err(RuleError::BadName { name: shown.escape_debug().to_string() });
     }
     Ok(())
-}
-
-/// Why a rule, or a policy of rules, was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RuleError {
-    /// A name is empty, too long, or has other characters than `A-Z a-z 0-9 _ . -`.
-    #[error("`{name}` is not a name for a rule; expected 1 to 64 of A-Z a-z 0-9 _ . -")]
-    BadName {
-        /// The name, cut to what a name may have.
-        name: String,
-    },
-    /// The name is taken by limits that come with a request.
-    #[error("`inline` is the name of limits that come with a request; expected another name")]
-    ReservedName,
-    /// Two rules have one name.
-    #[error("there are two rules with the name `{name}`")]
-    DuplicateRule {
-        /// The name.
-        name: String,
-    },
-    /// A rule limits nothing.
-    #[error("rule `{rule}` has no limit")]
-    NoLimits {
-        /// The rule.
-        rule: String,
-    },
-    /// A rule has more limits than one request may meet.
-    #[error("rule `{rule}` has {count} limits; expected at most {MAX_LIMITS}")]
-    TooManyLimits {
-        /// The rule.
-        rule: String,
-        /// How many it has.
-        count: usize,
-    },
-    /// Two limits of a rule are the same.
-    #[error("limits {} and {} of rule `{rule}` are the same", .first + 1, .second + 1)]
-    DuplicateLimit {
-        /// The rule.
-        rule: String,
-        /// The first one's index.
-        first: usize,
-        /// The other's index.
-        second: usize,
-    },
-    /// There are more rules than a policy may have.
-    #[error("the policy has {count} rules; expected at most {}", crate::limits::MAX_RULES)]
-    TooManyRules {
-        /// How many there are.
-        count: usize,
-    },
 }

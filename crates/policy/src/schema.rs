@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tollkeeper_core::Algorithm;
 
-use crate::fields::{Field, Kind, Shape, TOP};
-use crate::limits::{MAX_LIMITS, MAX_RULE_NAME_BYTES, MAX_RULES};
+use crate::fields::{Field, Kind, Shape, TOP, TextsForm};
+use crate::limits::{
+    MAX_COST, MAX_LIMITS, MAX_RULE_NAME_BYTES, MAX_RULES, MAX_TIER_BYTES, MAX_TIERS,
+};
 
 /// A URL that names a server by its host.
 const SERVER: &str =
@@ -58,11 +60,8 @@ fn kind(kind: &Kind) -> Value {
     let number = json!({ "type": "number", "exclusiveMinimum": 0 });
     let text = json!({ "type": "string", "minLength": 1 });
     match kind {
-        Kind::Count { max } => json!({ "anyOf": [
-            { "type": "integer", "minimum": 1, "maximum": max },
-            { "type": "string", "pattern": "^[1-9][0-9]*$" },
-            variable(),
-        ] }),
+        Kind::Count { max } => json!({ "anyOf": whole(1, *max) }),
+        Kind::Number { min, max } => json!({ "anyOf": whole(*min, *max) }),
         Kind::Rate => json!({ "anyOf": [number, text] }),
         Kind::Duration => json!({ "anyOf": [{ "type": "number", "minimum": 0 }, text] }),
         Kind::DurationWithin { min_us, max_us } => {
@@ -82,20 +81,43 @@ fn kind(kind: &Kind) -> Value {
             { "type": "string", "pattern": form.pattern },
             variable(),
         ] }),
+        Kind::Texts(form) => json!({ "anyOf": [one(form), {
+            "type": "array",
+            "items": one(form),
+            "minItems": form.min,
+            "maxItems": form.max,
+        }] }),
+        Kind::Pairs(form) => json!({
+            "type": "object",
+            "minProperties": form.min,
+            "maxProperties": form.max,
+            "additionalProperties": one(form),
+        }),
         Kind::Algorithm => {
             json!({ "anyOf": [{ "enum": Algorithm::ALL.map(Algorithm::name) }, variable()] })
         }
         Kind::Limit => text,
-        Kind::Limits => json!({
-            "type": "array",
-            "items": text,
-            "minItems": 1,
-            "maxItems": MAX_LIMITS,
+        Kind::Limits => limits(),
+        Kind::TierLimits => json!({
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": MAX_TIERS,
+            "propertyNames": { "minLength": 1, "maxLength": MAX_TIER_BYTES },
+            "additionalProperties": { "anyOf": [text, limits()] },
         }),
+        Kind::CountOr(inner) => {
+            let mut either = whole(1, MAX_COST);
+            either.push(shape(inner));
+            json!({ "anyOf": either })
+        }
         Kind::StoreUrl => json!({ "anyOf": [
             { "const": "memory://" },
             { "type": "string", "pattern": SERVER },
             { "type": "string", "pattern": SOCKET },
+            variable(),
+        ] }),
+        Kind::Upstream => json!({ "anyOf": [
+            { "type": "string", "pattern": "^http://[^\\s/?#@]+/?$" },
             variable(),
         ] }),
         Kind::Address => text,
@@ -111,6 +133,34 @@ fn kind(kind: &Kind) -> Value {
             "additionalProperties": shape(inner),
         }),
     }
+}
+
+/// A whole number, as one or as a text.
+fn whole(min: u64, max: u64) -> Vec<Value> {
+    let digits = if min == 0 { "^(0|[1-9][0-9]*)$" } else { "^[1-9][0-9]*$" };
+    vec![
+        json!({ "type": "integer", "minimum": min, "maximum": max }),
+        json!({ "type": "string", "pattern": digits }),
+        variable(),
+    ]
+}
+
+/// One text of a list.
+fn one(form: &TextsForm) -> Value {
+    let mut either = vec![json!({ "type": "string", "pattern": form.pattern }), variable()];
+    if form.numbers {
+        either.push(json!({ "type": "integer" }));
+    }
+    json!({ "anyOf": either })
+}
+
+fn limits() -> Value {
+    json!({
+        "type": "array",
+        "items": { "type": "string", "minLength": 1 },
+        "minItems": 1,
+        "maxItems": MAX_LIMITS,
+    })
 }
 
 /// A text that a variable completes, of which no more can be said before it is expanded.

@@ -1,7 +1,6 @@
 //! Owns the settings beside the rules: where state is kept, what happens while it cannot be
-//! reached, and where the service listens.
+//! reached, where the service listens, who its clients are and what they are told.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use tollkeeper_core::WhenFull;
@@ -11,6 +10,14 @@ use crate::limits::{
     MAX_CONNECTIONS, MAX_KEYS, MAX_PREFIX_BYTES, MAX_SHARING_NODES, MAX_TIMEOUT_US, MIN_TIMEOUT_US,
 };
 use crate::store_url::StoreUrl;
+
+mod answers;
+mod doors;
+
+pub use answers::{ClientIp, HeaderStyle};
+pub(crate) use answers::{check_token, is_token};
+pub(crate) use doors::EXPECTED_UPSTREAM;
+pub use doors::{Listen, Upstream};
 
 /// Where state is kept, how it is reached, and what happens when it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +69,12 @@ pub struct SettingError {
     field: &'static str,
     value: String,
     expected: String,
+}
+
+impl SettingError {
+    fn new(field: &'static str, value: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self { field, value: value.into(), expected: expected.into() }
+    }
 }
 
 impl StoreSettings {
@@ -119,19 +132,6 @@ impl OnFailure {
     /// The one with that name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
-    }
-}
-
-/// Where the service listens. A door without an address stays closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// The HTTP API.
-    pub http: Option<SocketAddr>,
-}
-
-impl Default for Listen {
-    fn default() -> Self {
-        Self { http: Some((Ipv4Addr::LOCALHOST, 8080).into()) }
     }
 }
 

@@ -6,15 +6,17 @@
 use std::rc::Rc;
 
 use crate::error::{Fault, Span, quoted};
-use crate::redact::hides;
+use crate::redact::{VEIL, hides};
 
 mod build;
 mod expand;
 mod pieces;
+mod secrets;
 mod syntax;
 
 pub(crate) use build::parse;
 pub(crate) use pieces::{Piece, pieces};
+pub(crate) use secrets::{is_secret_name, secrets};
 pub(crate) use syntax::check_bytes;
 
 /// Where the value of a variable is looked up.
@@ -51,6 +53,8 @@ pub(crate) struct Scalar {
     written: Rc<str>,
     plain: bool,
     has_variable: bool,
+    /// Whether it stands where a secret belongs.
+    veiled: bool,
 }
 
 impl Scalar {
@@ -59,9 +63,17 @@ impl Scalar {
         &self.text
     }
 
+    /// The same text in a place of which nothing is shown.
+    pub(crate) fn veiled(&self) -> Self {
+        Self { veiled: true, ..self.clone() }
+    }
+
     /// The text as the file has it, in backquotes, without what is secret in it.
     pub(crate) fn quoted(&self) -> String {
-        quoted(&self.written)
+        match self.veiled {
+            true => quoted(VEIL),
+            false => quoted(&self.written),
+        }
     }
 
     /// Whether any of the text came from outside the file.
@@ -69,9 +81,10 @@ impl Scalar {
         self.has_variable
     }
 
-    /// Whether the text must not be printed: a variable's value, or a URL with a password.
+    /// Whether the text must not be printed: a secret, a variable's value, or a URL with a
+    /// password.
     pub(crate) fn is_secret(&self) -> bool {
-        self.has_variable || hides(&self.written)
+        self.veiled || self.has_variable || hides(&self.written)
     }
 
     /// `key:`, `key: ~`, `key: null`.

@@ -27,8 +27,8 @@ fn messages(file: &str) -> String {
 
 #[test]
 fn there_is_an_object_for_each_map_of_the_file() {
-    // The file, a rule, store, listen, seven blocks.
-    assert_eq!(objects().len(), 11);
+    // The file, a rule, store, listen, client_ip, admin, seven blocks, match, tiers, exempt.
+    assert_eq!(objects().len(), 16);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn list(elements: &[i64]) -> Option<State> {
     Some(State::Log(Box::new(Log::new(entries))))
 }
 
-/// The state of a sorted set: permit:units:lease, each with its expiry.
+/// The state of a sorted set: the number of units, then permit:units:lease, each with its expiry.
 pub(crate) fn sorted_set(members: &[(String, f64)]) -> Option<State> {
     let lease = |(member, expires): &(String, f64)| {
         let mut parts = member.split(':');
@@ -62,7 +62,8 @@ pub(crate) fn sorted_set(members: &[(String, f64)]) -> Option<State> {
             expires_us: whole(*expires)?,
         })
     };
-    let leases: Option<Vec<Lease>> = members.iter().map(lease).collect();
+    let leases = members.iter().filter(|(member, _)| !member.starts_with("units:"));
+    let leases: Option<Vec<Lease>> = leases.map(lease).collect();
     Some(State::Leases(Box::new(Leases::new(leases?))))
 }
 

@@ -1,35 +1,144 @@
-//! Owns [`Script`]: fixed text that the server knows by its hash.
+//! Owns [`Script`]: fixed texts that the server knows by their hash.
+
+use tollkeeper_core::Algorithm;
 
 use crate::connections::Connections;
 use crate::driver::{Command, Driver, Fault, Reply};
 
-/// What every script begins with: the prelude and the algorithms.
-macro_rules! with_algorithms {
-    ($main:literal) => {
+/// The functions of one algorithm: how it reads, admits, charges, and tells what is left.
+macro_rules! functions {
+    (token_bucket) => {
+        bucket!("last_refill", "lua/token_bucket.lua")
+    };
+    (gcra) => {
+        bucket!("last", "lua/gcra.lua")
+    };
+    (leaking_bucket) => {
+        bucket!("last_leak", "lua/leaking_bucket.lua")
+    };
+    (fixed_window) => {
+        include_str!("lua/fixed_window.lua")
+    };
+    (sliding_window_log) => {
+        include_str!("lua/sliding_window_log.lua")
+    };
+    (sliding_window_counter) => {
+        include_str!("lua/sliding_window_counter.lua")
+    };
+    (concurrency) => {
+        include_str!("lua/concurrency.lua")
+    };
+}
+
+/// A bucket, which keeps the time of its debt in the field `last`.
+macro_rules! bucket {
+    ($last:literal, $file:literal) => {
         concat!(
-            include_str!("lua/prelude.lua"),
+            concat!("local last = '", $last, "'\n"),
             include_str!("lua/debt.lua"),
-            include_str!("lua/token_bucket.lua"),
-            include_str!("lua/gcra.lua"),
-            include_str!("lua/leaking_bucket.lua"),
-            include_str!("lua/fixed_window.lua"),
-            include_str!("lua/sliding_window_log.lua"),
-            include_str!("lua/sliding_window_counter.lua"),
-            include_str!("lua/concurrency.lua"),
-            include_str!($main),
+            include_str!($file),
         )
     };
 }
 
+/// Exact products, for those that multiply beyond 2^53.
+macro_rules! exact {
+    (fixed_window) => {
+        ""
+    };
+    (sliding_window_log) => {
+        ""
+    };
+    (concurrency) => {
+        ""
+    };
+    ($other:ident) => {
+        include_str!("lua/exact.lua")
+    };
+}
+
+/// What a script begins with: whether it changes what was decided, the names that not every script
+/// gives a meaning, the time.
+macro_rules! head {
+    ($amends:literal) => {
+        concat!(
+            concat!("local AMENDS = ", $amends, "\n"),
+            "local use, refund, overcharge, release, renew\n",
+            include_str!("lua/prelude.lua"),
+        )
+    };
+}
+
+/// One algorithm of a script for several.
+macro_rules! branch {
+    ($suffix:literal, $algorithm:ident) => {
+        concat!(
+            concat!("if name == '", $suffix, "' then\n"),
+            functions!($algorithm),
+            "return { read = read, admit = admit, charge = charge,\n",
+            "  remaining = remaining, reset_after = reset_after }\n",
+            "end\n",
+        )
+    };
+}
+
+/// A script for each algorithm, and what there is for several. A call makes every function of its
+/// script anew, so each script has those of its own algorithm and no others.
+macro_rules! texts {
+    ($amends:literal, $main:literal, $several:expr) => {
+        |algorithm| match algorithm {
+            Some(Algorithm::TokenBucket) => Some(texts!(@ $amends, $main, token_bucket)),
+            Some(Algorithm::Gcra) => Some(texts!(@ $amends, $main, gcra)),
+            Some(Algorithm::LeakingBucket) => Some(texts!(@ $amends, $main, leaking_bucket)),
+            Some(Algorithm::FixedWindow) => Some(texts!(@ $amends, $main, fixed_window)),
+            Some(Algorithm::SlidingWindowLog) => Some(texts!(@ $amends, $main, sliding_window_log)),
+            Some(Algorithm::SlidingWindowCounter) => {
+                Some(texts!(@ $amends, $main, sliding_window_counter))
+            }
+            Some(Algorithm::Concurrency) => Some(texts!(@ $amends, $main, concurrency)),
+            Some(_) => None,
+            None => $several,
+        }
+    };
+    (@ $amends:literal, $main:literal, $algorithm:ident) => {
+        concat!(head!($amends), exact!($algorithm), functions!($algorithm), include_str!($main))
+    };
+}
+
+/// The text for limits of one algorithm, or of several.
+pub(crate) type Texts = fn(Option<Algorithm>) -> Option<&'static str>;
+
 /// Decides one request.
-pub(crate) const DECIDE: &str = with_algorithms!("lua/decide.lua");
+pub(crate) const DECIDE: Texts = texts!(false, "lua/decide.lua", Some(DECIDE_SEVERAL));
+
+const DECIDE_SEVERAL: &str = concat!(
+    head!(false),
+    include_str!("lua/exact.lua"),
+    "local function algorithm(name)\n",
+    branch!("tb", token_bucket),
+    branch!("gcra", gcra),
+    branch!("lb", leaking_bucket),
+    branch!("fw", fixed_window),
+    branch!("swl", sliding_window_log),
+    branch!("swc", sliding_window_counter),
+    branch!("cc", concurrency),
+    "end\n",
+    include_str!("lua/several.lua"),
+    include_str!("lua/decide.lua"),
+);
 
 /// Changes one state after the decision.
-pub(crate) const AMEND: &str = with_algorithms!("lua/amend.lua");
+pub(crate) const AMEND: Texts = texts!(true, "lua/amend.lua", None);
 
-/// A script and its hash.
+/// The scripts of one purpose.
 #[derive(Debug)]
 pub(crate) struct Script {
+    variants: Vec<Variant>,
+}
+
+#[derive(Debug)]
+struct Variant {
+    algorithm: Option<Algorithm>,
     text: &'static str,
     sha: String,
 }
@@ -37,13 +146,21 @@ pub(crate) struct Script {
 /// What a script is called with.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
+    /// The algorithm of all limits; `None` where they have several.
+    pub(crate) algorithm: Option<Algorithm>,
     pub(crate) keys: Vec<String>,
     pub(crate) args: Vec<String>,
 }
 
 impl Script {
-    pub(crate) fn new(text: &'static str) -> Self {
-        Self { text, sha: sha1_smol::Sha1::from(text).digest().to_string() }
+    pub(crate) fn new(texts: Texts) -> Self {
+        let algorithms = Algorithm::ALL.into_iter().map(Some).chain([None]);
+        let variant = |algorithm| {
+            let text = texts(algorithm)?;
+            let sha = sha1_smol::Sha1::from(text).digest().to_string();
+            Some(Variant { algorithm, text, sha })
+        };
+        Self { variants: algorithms.filter_map(variant).collect() }
     }
 
     /// Runs it by its hash; by its text if the server has forgotten it, which means that it did
@@ -53,9 +170,13 @@ impl Script {
         connections: &Connections<D>,
         call: &Call,
     ) -> Result<Reply, Fault> {
-        match connections.call(&command("EVALSHA", &self.sha, call)).await {
+        let found = self.variants.iter().find(|variant| variant.algorithm == call.algorithm);
+        let Some(Variant { text, sha, .. }) = found else {
+            return Err(Fault::refused("NOSCRIPT there is none for this algorithm"));
+        };
+        match connections.call(&command("EVALSHA", sha, call)).await {
             Err(fault) if fault.says("NOSCRIPT") => {
-                connections.call(&command("EVAL", self.text, call)).await
+                connections.call(&command("EVAL", text, call)).await
             }
             replied => replied,
         }
@@ -66,4 +187,18 @@ fn command(name: &str, script: &str, call: &Call) -> Command {
     let mut command = Command::new(name).arg(script).arg(call.keys.len().to_string());
     call.keys.iter().chain(&call.args).for_each(|part| command.push(part));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_has_its_scripts_and_its_name_among_several() {
+        for algorithm in Algorithm::ALL {
+            assert!(DECIDE(Some(algorithm)).is_some() && AMEND(Some(algorithm)).is_some());
+            let branch = format!("if name == '{}' then", algorithm.suffix());
+            assert!(DECIDE_SEVERAL.contains(&branch), "{algorithm}");
+        }
+    }
 }

@@ -2,12 +2,14 @@
 
 mod admin;
 mod amend;
+mod authz;
 mod body;
 mod check;
 mod debug;
 mod demo;
 mod encode;
 mod fields;
+mod peer;
 mod policy;
 mod problem;
 mod status;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::FromRef;
 use axum::http::{Method, Uri};
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get, post};
 
 use crate::metrics::Metrics;
@@ -45,11 +47,12 @@ pub(crate) fn router(app: App) -> Router {
         .route("/debug/reset", post(debug::reset))
         .route("/metrics", get(status::metrics))
         .route("/policy/reload", post(policy::reload))
-        .layer(from_fn(admin::guard));
+        .layer(from_fn_with_state(app.clone(), admin::guard));
     Router::new()
         .route("/v1/check", post(check::check))
         .route("/v1/check/batch", post(check::batch))
         .route("/v1/reserve", post(check::reserve))
+        .route("/v1/authz", any(authz::authz))
         .route("/v1/refund", post(amend::refund))
         .route("/v1/settle", post(amend::settle))
         .route("/v1/cancel", post(amend::cancel))

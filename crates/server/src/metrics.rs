@@ -118,7 +118,8 @@ impl Observer for Metrics {
             if limit.outcome.shadow && !limit.outcome.allowed {
                 self.count_decision(&limit, 2, source);
             }
-            let Some(choice) = limit.on_failure else { continue };
+            // A shadow denies nobody, also when the store fails.
+            let Some(choice) = limit.on_failure.filter(|_| !limit.outcome.shadow) else { continue };
             // A rule of several limits counts once; its limits lie side by side.
             if last_failed != Some(limit.rule) {
                 self.count_failure(limit.rule, choice);

@@ -18,7 +18,7 @@ pub(crate) async fn watch(engine: Arc<AppEngine>) {
     loop {
         ticks.tick().await;
         if engine.health().breaker != BreakerState::Closed {
-            engine.store_answers().await;
+            engine.store_decides().await;
         }
     }
 }

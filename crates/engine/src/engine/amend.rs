@@ -6,7 +6,8 @@ use super::Engine;
 use crate::ask::{Ask, GLOBAL_KEY};
 use crate::error::EngineError;
 use crate::handle::{Handle, HandleError, HandleKind};
-use crate::met::Met;
+use crate::met::{Met, MetLimit};
+use crate::verdict::{Source, Verdict};
 
 impl<S: Store, L: Store> Engine<S, L> {
     /// Ends a reservation: charges or gives back the difference to what it really cost.
@@ -34,33 +35,59 @@ impl<S: Store, L: Store> Engine<S, L> {
         ask: Ask<'_>,
         charged_at_us: Option<u64>,
     ) -> Result<Amended, EngineError> {
-        let met = Met::find(&self.policy(), ask.target)?;
+        validate_key(ask.key.unwrap_or(GLOBAL_KEY))?;
+        let met = Met::find(&self.policy(), ask)?;
         if met.holds_permits() {
             return Err(EngineError::Unfit(
                 "a concurrency limit cannot be refunded: release its permit",
             ));
         }
-        let key = ask.key.unwrap_or(GLOBAL_KEY);
-        validate_key(key)?;
-        self.amend(&met, key, Change::Refund { units: ask.cost, charged_at_us }).await
+        self.amend(&met, |met| Change::Refund { units: met.cost, charged_at_us }).await
+    }
+
+    /// Gives back what a request was charged, under the rules that do so for an answer of
+    /// `status`.
+    pub async fn refund_on(&self, verdict: &Verdict, status: u16) -> Result<(), EngineError> {
+        let charged_at_us = verdict.decision().charged_at_us;
+        let met = verdict.met.clone().refunded(status);
+        if charged_at_us.is_none() || met.is_empty() {
+            return Ok(());
+        }
+        let change = |met: &MetLimit<'_>| Change::Refund { units: met.cost, charged_at_us };
+        match (&self.safety, verdict.source()) {
+            // What was charged in this process is given back in this process.
+            (Some(safety), Source::Fallback) => {
+                whole(safety.fallback.amend(&met, change).await)?;
+            }
+            _ => {
+                self.amend(&met, change).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn amend_handle(&self, handle: &Handle, change: Change) -> Result<Amended, EngineError> {
-        let met = Met::find(&self.policy(), handle.target.borrow())?;
+        let met = Met::of_handle(&self.policy(), handle)?;
         match &self.safety {
-            Some(safety) if handle.local => {
-                let amended = safety.fallback.amend(&met, &handle.key, change).await;
-                whole(amended)
-            }
-            _ => self.amend(&met, &handle.key, change).await,
+            Some(safety) if handle.local => whole(safety.fallback.amend(&met, |_| change).await),
+            _ => self.amend(&met, |_| change).await,
         }
     }
 
     /// Amends every limit, in the store and in what this process remembers of it.
-    async fn amend(&self, met: &Met, key: &str, change: Change) -> Result<Amended, EngineError> {
+    async fn amend(
+        &self,
+        met: &Met,
+        change: impl Fn(&MetLimit<'_>) -> Change,
+    ) -> Result<Amended, EngineError> {
         let amendments: Vec<Amendment<'_>> = met
             .limits()
-            .map(|met| Amendment { limit: met.limit, quota: met.quota, key, change })
+            .map(|met| Amendment {
+                limit: met.limit,
+                quota: met.quota,
+                key: met.key,
+                change: change(&met),
+            })
             .collect();
         let call = async {
             let amended = self.store.amend(&amendments).await;
@@ -69,9 +96,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         let Some(safety) = &self.safety else {
             return whole(call.await?.into_iter().map(Ok));
         };
-        let amended = safety.guard.call(safety.guard.begin(), call).await;
-        let _ = safety.fallback.amend(met, key, change).await;
-        whole(amended?.into_iter().map(Ok))
+        let amended = safety.guard.call(safety.guard.begin(), call).await?;
+        let _ = safety.fallback.amend(met, change).await;
+        whole(amended.into_iter().map(Ok))
     }
 }
 

@@ -79,7 +79,7 @@ fn past_the_cap_nobody_waits_at_all() {
 }
 
 #[test]
-fn a_batch_has_one_deadline_for_all() {
+fn a_batch_on_a_silent_store_waits_once() {
     let bench = Bench::new(POLICY);
     bench.mood(Mood::Silent);
     let keys: Vec<String> = (0..1000).map(|nth| format!("key{nth}")).collect();

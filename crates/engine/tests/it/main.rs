@@ -11,6 +11,7 @@ mod after;
 mod breaker;
 mod choices;
 mod deadline;
+mod judged;
 mod kit;
 mod reload;
 mod storms;

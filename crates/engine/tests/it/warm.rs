@@ -90,15 +90,3 @@ fn a_share_is_warmed_in_proportion() {
         assert_eq!(admitted_after_the_store_is_gone(&bench, rule), 3, "{rule}");
     }
 }
-
-#[test]
-fn many_callers_at_once_do_not_warm_twice() {
-    let bench = Bench::new(POLICY);
-    for _ in 0..5 {
-        let mut begun: Vec<_> = (0..1).map(|_| bench.begin("token_bucket", "alice")).collect();
-        assert!(begun.iter_mut().all(|begun| begun.poll().is_some()));
-        let _ = bench.at_once_cost("token_bucket", "alice", 0);
-        let _ = bench.at_once_cost("token_bucket", "alice", 0);
-    }
-    assert_eq!(admitted_after_the_store_is_gone(&bench, "token_bucket"), 5);
-}

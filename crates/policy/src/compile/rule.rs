@@ -2,10 +2,12 @@
 
 use tollkeeper_core::{Algorithm, Quota, format_duration};
 
-use super::{quota, store};
+use super::matching::Applies;
+use super::{quota, store, tiers};
 use crate::error::{Fault, Problems, quoted};
 use crate::fields::{Kind, RULE};
 use crate::raw::{Raw, RawField, RawLimit, RawMap, RawRule};
+use crate::rule::limit::label;
 use crate::rule::{Rule, RuleError, check_name};
 
 /// The rule, or `None` if something of it was refused and reported.
@@ -15,16 +17,18 @@ pub(super) fn rule(raw: &RawRule, problems: &mut Problems) -> Option<Rule> {
         problems.add(raw.name_span, name_fault(&raw.name, error));
     }
     let map = raw.map.as_ref()?;
-    let limits = Reading { raw, map, problems }.limits()?;
+    let applies = Applies::read(map, problems);
+    let (limits, algorithm) = Reading { raw, map, problems }.limits()?;
     name.ok()?;
     let quotas = limits.iter().map(|limit| (limit.label.clone(), limit.quota));
     match Rule::labelled(&*raw.name, quotas.collect()) {
         Ok(rule) => {
-            let rule = rule.shadow(map.flag("shadow").unwrap_or(false));
-            Some(match store::on_failure(map) {
+            let rule = applies.to(rule.shadow(map.flag("shadow").unwrap_or(false)));
+            let rule = match store::on_failure(map) {
                 Some(on_failure) => rule.with_on_failure(on_failure),
                 None => rule,
-            })
+            };
+            tiers::add(rule, map, algorithm, problems)
         }
         Err(error) => {
             let (mut span, mut fault) = (raw.name_span, Fault::new(error.to_string()));
@@ -73,7 +77,8 @@ struct Reading<'r, 'p> {
 }
 
 impl<'r> Reading<'r, '_> {
-    fn limits(mut self) -> Option<Vec<Found<'r>>> {
+    /// The limits, and the algorithm that all of them, those of tiers too, are of.
+    fn limits(mut self) -> Option<(Vec<Found<'r>>, Option<Algorithm>)> {
         // Every block is checked, whether or not it is the one that counts.
         let blocks = self.blocks();
         let named = self.map.field("algorithm");
@@ -93,7 +98,7 @@ impl<'r> Reading<'r, '_> {
             }
         };
         let block = blocks.iter().find(|block| Some(block.algorithm) == counts);
-        match (short, block) {
+        let limits = match (short, block) {
             (Some(short), Some(block)) => {
                 let which = match self.algorithm_is_secret() {
                     true => "the block of the rule's algorithm".to_owned(),
@@ -106,13 +111,15 @@ impl<'r> Reading<'r, '_> {
             }
             (Some(short), None) => self.short_limits(short, counts),
             (None, Some(block)) => {
-                Some(vec![Found { label: String::new(), quota: block.quota?, source: None }])
+                let quota = block.quota?;
+                Some(vec![Found { label: label(&quota), quota, source: None }])
             }
             (None, None) => {
                 self.nothing_counts(counts);
                 None
             }
-        }
+        };
+        Some((limits?, counts))
     }
 
     fn algorithm_is_secret(&self) -> bool {

@@ -8,10 +8,13 @@ use std::str::FromStr;
 
 use tollkeeper_core::{Algorithm, Rate, ShortLimit, TextError, format_duration, parse_duration_us};
 
-use crate::error::{Fault, one_of};
+use crate::error::{Fault, Span, one_of};
 use crate::fields::Kind;
+use crate::limits::{MAX_COST, MAX_TIERS};
 use crate::nearest::nearest;
-use crate::raw::Raw;
+use crate::raw::{Raw, RawTexts};
+use crate::refused::Refused;
+use crate::settings::{EXPECTED_UPSTREAM, Upstream};
 use crate::store_url::{EXPECTED, StoreUrl};
 use crate::yaml::Scalar;
 
@@ -20,6 +23,7 @@ impl Kind {
     pub(crate) fn expected(&self) -> String {
         match self {
             Self::Count { max } => format!("a whole number from 1 to {max}"),
+            Self::Number { min, max } => format!("a whole number from {min} to {max}"),
             Self::Rate => expected_by(Rate::from_str("").err()),
             Self::Duration => expected_by(parse_duration_us("").err()),
             Self::DurationWithin { min_us, max_us } => {
@@ -30,8 +34,21 @@ impl Kind {
             Self::Flag => "`true` or `false`".into(),
             Self::Word(words) => one_of(words.iter().copied()),
             Self::Text(form) => form.expected.into(),
+            Self::Texts(form) => {
+                format!("{}, or a list of {} to {} of them", form.expected, form.min, form.max)
+            }
+            Self::Pairs(form) => {
+                format!("a map of {} to {} names, each with {}", form.min, form.max, form.expected)
+            }
             Self::Algorithm => one_of(Algorithm::ALL.map(Algorithm::name)),
+            Self::TierLimits => format!(
+                "1 to {MAX_TIERS} tiers with their limits, such as {{ pro: [200/s, 100000/day] }}"
+            ),
+            Self::CountOr(shape) => {
+                format!("a whole number from 1 to {MAX_COST}, or a map such as `{}`", shape.example)
+            }
             Self::StoreUrl => EXPECTED.into(),
+            Self::Upstream => EXPECTED_UPSTREAM.into(),
             Self::Address => "an address and a port such as 127.0.0.1:8080".into(),
             Self::Map(shape) => format!("a map such as `{}`", shape.example),
             Self::Rules(_) => "a map such as `{ api: { limit: 100/min } }`".into(),
@@ -45,10 +62,12 @@ fn expected_by(error: Option<TextError>) -> String {
 }
 
 /// A single value of any kind but a limit.
-pub(super) fn value(subject: &str, kind: &Kind, scalar: &Scalar) -> Result<Raw, Fault> {
+pub(super) fn value(subject: &str, kind: &Kind, scalar: &Scalar, span: Span) -> Result<Raw, Fault> {
     let text = scalar.text();
     let read = match kind {
         Kind::Count { .. } => count(subject, scalar).map(Raw::Count),
+        Kind::Number { min, max } => within(subject, *min..=*max, scalar).map(Raw::Count),
+        Kind::CountOr(_) => within(subject, 1..=MAX_COST, scalar).map(Raw::Count),
         Kind::Rate => {
             Rate::from_str(text).map(Raw::Rate).map_err(|error| text_fault(subject, scalar, &error))
         }
@@ -68,14 +87,20 @@ pub(super) fn value(subject: &str, kind: &Kind, scalar: &Scalar) -> Result<Raw, 
             let names = Algorithm::ALL.map(Algorithm::name).into_iter();
             unknown_word(subject, names, scalar)
         }),
+        Kind::Texts(_) => {
+            Ok(Raw::Texts(RawTexts::new(subject.to_owned(), vec![(scalar.clone(), span)])))
+        }
         Kind::StoreUrl => store_url(scalar).map(Raw::StoreUrl),
+        Kind::Upstream => {
+            Upstream::read(text).map(Raw::Upstream).map_err(|refused| upstream(refused, scalar))
+        }
         Kind::Address => address(subject, scalar).map(Raw::Address),
         Kind::Limits => Err(scalar.fault(
             subject,
             ", which is not a list",
             Some(format!("write `limits: [{text}]` or `limit: {text}`")),
         )),
-        Kind::Limit | Kind::Map(_) | Kind::Rules(_) => {
+        Kind::Limit | Kind::Map(_) | Kind::Rules(_) | Kind::Pairs(_) | Kind::TierLimits => {
             Err(scalar.fault(subject, ", which is not a map", None))
         }
     };
@@ -147,6 +172,13 @@ fn count(subject: &str, scalar: &Scalar) -> Result<u64, Fault> {
     }
 }
 
+fn within(subject: &str, range: RangeInclusive<u64>, scalar: &Scalar) -> Result<u64, Fault> {
+    match count(subject, scalar)? {
+        count if range.contains(&count) => Ok(count),
+        _ => Err(scalar.fault(subject, ", which is out of range", None)),
+    }
+}
+
 fn flag(subject: &str, scalar: &Scalar) -> Result<bool, Fault> {
     match scalar.text() {
         "true" => Ok(true),
@@ -194,6 +226,17 @@ fn store_url(scalar: &Scalar) -> Result<StoreUrl, Fault> {
         fault.help = error.help().map(str::to_owned);
         fault
     })
+}
+
+/// The URL itself is not told: by mistake it can hold a password.
+fn upstream(refused: Refused, scalar: &Scalar) -> Fault {
+    let Refused { reason, expected, help } = refused;
+    let mut fault = match scalar.has_variable() {
+        true => scalar.fault("`upstream` is", &reason, help),
+        false => Fault { help, ..Fault::new(format!("`upstream` is {}{reason}", scalar.quoted())) },
+    };
+    fault.expected = Some(expected);
+    fault
 }
 
 fn address(subject: &str, scalar: &Scalar) -> Result<SocketAddr, Fault> {

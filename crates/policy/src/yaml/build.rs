@@ -171,7 +171,8 @@ impl<'t> Builder<'t, '_> {
                 return Value::Unreadable;
             }
         };
-        Value::Scalar(Scalar { text, written, plain: style == ScalarStyle::Plain, has_variable })
+        let plain = style == ScalarStyle::Plain;
+        Value::Scalar(Scalar { text, written, plain, has_variable, veiled: false })
     }
 
     fn list(&mut self, depth: usize) -> Result<(Value, usize), PolicyError> {

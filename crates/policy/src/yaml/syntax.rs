@@ -57,7 +57,7 @@ const ADVICE: &[(&str, &str, &str)] = &[
     (
         "unknown anchor",
         "this alias has no anchor before it",
-        "write `&name` before the value that `*name` stands for",
+        "write `&name` before the value that `*name` stands for, or put a text that begins with `*` in quotes",
     ),
     ("unexpected character", "a text cannot begin with this character", "put the text in quotes"),
     ("node content", "a value is missing or misplaced here", BRACKETS),
@@ -80,6 +80,11 @@ pub(super) fn scan_error(error: &ScanError, text: &str, open: Option<Span>) -> P
             .help("write \"${NAME}\", with the quotes, inside `{ }` and `[ ]`");
         return PolicyError::new(Span { column, length: 2, ..at }, fault);
     }
+    if inside_brackets(text, open) && has_open_segment(&before) {
+        let fault = Fault::new("a path with `{` in it is not quoted inside brackets")
+            .help("write \"/users/{id}\", with the quotes, inside `{ }` and `[ ]`");
+        return PolicyError::new(at, fault);
+    }
     let Some((part, message, help)) = ADVICE.iter().find(|(part, ..)| info.contains(part)) else {
         let fault = Fault::new(format!("this is not YAML: {info}"))
             .help("check quotes, brackets and indentation here and on the line before");
@@ -100,6 +105,17 @@ pub(super) fn scan_error(error: &ScanError, text: &str, open: Option<Span>) -> P
             None => fault.help(*help),
         },
     )
+}
+
+fn inside_brackets(text: &str, open: Option<Span>) -> bool {
+    open.is_some_and(|open| is_bracket(text, open))
+}
+
+/// Whether the text before an error ends with `/{` and at most a name: to YAML a map begins there.
+fn has_open_segment(before: &[char]) -> bool {
+    let name = |c: &&char| c.is_alphanumeric() || matches!(c, '_' | '-' | '}');
+    let rest = &before[..before.len() - before.iter().rev().take_while(name).count()];
+    rest.ends_with(&['/', '{'])
 }
 
 /// Whether a map or a list that begins there is written with brackets.

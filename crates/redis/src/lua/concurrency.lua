@@ -1,126 +1,167 @@
 -- Concurrency: at most L units held at the same time, in a sorted set: permit:units:lease → expiry.
+-- The set begins with `units:` and their number, those that have ended included, under minus the
+-- time of the last change: while time goes on, nobody has to look at a lease that has not ended.
+--
+-- Parameters: max_in_flight (L), lease_us, permit or ''.
 
-do local A = {}
-algorithms.cc = A
-
-function A.quota(at)
-  return { l = tonumber(ARGV[at]), lease = tonumber(ARGV[at + 1]) }
+local function units_of(member)
+  return string.match(member, ':(%d+)') + 0
 end
 
-function A.limit(q)
-  return q.l
-end
-
-function A.read(key, q)
-  local found = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
-  local s = { leases = {}, held = 0, moved = false, absent = #found == 0 }
+-- After a clock that stepped back a lease ends no further away than its lease time, so that nobody is
+-- locked out. Keeps the leases, the first to end first, if that moves one.
+local function look_at_all(s)
+  local found = redis.call('ZRANGE', s.key, '1', '-1', 'WITHSCORES')
+  local leases, is_ahead = {}, false
   for at = 1, #found, 2 do
-    local member, expires = found[at], tonumber(found[at + 1])
-    local permit, units, lease = string.match(member, '^(%x+):(%d+):(%d+)$')
-    -- Never further away than the lease time, so that a clock that stepped back locks nobody.
-    local ends = math.min(expires, now + tonumber(lease))
-    if expires > now then
-      s.held = s.held + tonumber(units)
-      s.leases[#s.leases + 1] =
-        { member = member, permit = permit, units = tonumber(units), ends = ends }
-      s.moved = s.moved or ends ~= expires
+    local member, expires_us = found[at], found[at + 1] + 0
+    if expires_us > now_us then
+      local lease = { member = member, units = units_of(member), ends_us = expires_us }
+      local longest_us = now_us + string.match(member, '%d+$')
+      if expires_us > longest_us then
+        lease.ends_us, is_ahead = longest_us, true
+      end
+      leases[#leases + 1] = lease
+      s.held, s.last_us = s.held + lease.units, math.max(s.last_us, lease.ends_us)
     end
   end
-  if s.moved then
-    table.sort(s.leases, function(one, other) return one.ends < other.ends end)
+  if is_ahead then
+    table.sort(leases, function(one, other) return one.ends_us < other.ends_us end)
+    s.moved, s.is_stale = leases, true
   end
-  return s
 end
 
-function A.admit(q, s, cost)
-  if cost > q.l then
-    return false, -1, 0
+local function read(key, at)
+  local s = {
+    key = key, cost = ARGV[at] + 0, max_in_flight = ARGV[at + 1] + 0, lease_us = ARGV[at + 2] + 0,
+    permit = ARGV[at + 3], held = 0, last_us = now_us, is_stale = false,
+  }
+  local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
+  if not first[1] then
+    return s, at + 4
   end
-  local excess = s.held + cost - q.l
+  if -first[2] > now_us then
+    look_at_all(s)
+    return s, at + 4
+  end
+  s.held = units_of(first[1])
+  if first[4] + 0 <= now_us then
+    local ended = redis.call('ZRANGEBYSCORE', key, '(0', now_text)
+    for nth = 1, #ended do
+      s.held = s.held - units_of(ended[nth])
+    end
+  end
+  s.last_us = redis.call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
+  return s, at + 4
+end
+
+-- When the `nth` unit to end does.
+local function nth_end_us(s, nth)
+  if s.is_stale then
+    for at = 1, #s.moved do
+      nth = nth - s.moved[at].units
+      if nth <= 0 then
+        return s.moved[at].ends_us
+      end
+    end
+  end
+  -- Each lease holds at least one.
+  local found = redis.call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf', 'WITHSCORES',
+    'LIMIT', '0', string.format('%.0f', nth))
+  for at = 1, #found, 2 do
+    nth = nth - units_of(found[at])
+    if nth <= 0 then
+      return found[at + 1] + 0
+    end
+  end
+  return now_us + 1
+end
+
+local function admit(s, cost)
+  if cost > s.max_in_flight then
+    return -1, 0
+  end
+  local excess = s.held + cost - s.max_in_flight
   if excess <= 0 then
-    return true, 0, 0
+    return 0, 0
   end
-  local seen = 0
-  for at = 1, #s.leases do
-    seen = seen + s.leases[at].units
-    if seen >= excess then
-      return false, s.leases[at].ends - now, 0
-    end
-  end
-  return false, 0, 0
+  return nth_end_us(s, excess) - now_us, 0
 end
 
--- Writes the leases as they are seen now.
-function A.write(key, q, s)
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', text(now))
-  if #s.leases == 0 then
-    redis.call('DEL', key)
+-- Until the last lease ends.
+local function reset_after(s)
+  return math.max(0, s.last_us - now_us)
+end
+
+-- Holds `cost` units under the permit. Drops what has ended; after a clock that stepped back no lease
+-- ends later than one granted now would.
+local function charge(s, cost)
+  local is_new = redis.call('ZREMRANGEBYSCORE', s.key, '-inf', now_text) == 0
+  if s.is_stale then
+    for at = 1, #s.moved do
+      redis.call('ZADD', s.key, string.format('%.0f', s.moved[at].ends_us), s.moved[at].member)
+    end
+    s.is_stale = false
+  end
+  if cost > 0 then
+    local ends_us = now_us + s.lease_us
+    local member = string.format('%s:%.0f:%.0f', s.permit, cost, s.lease_us)
+    -- A permit is never granted twice; one that were would hold its units once.
+    s.held = s.held + cost * redis.call('ZADD', s.key, string.format('%.0f', ends_us), member)
+    s.last_us = math.max(s.last_us, ends_us)
+  end
+  if s.held == 0 then
+    redis.call('DEL', s.key)
     return
   end
-  if s.moved then
-    for at = 1, #s.leases do
-      redis.call('ZADD', key, text(s.leases[at].ends), s.leases[at].member)
+  redis.call('ZADD', s.key, '-' .. now_text, string.format('units:%.0f', s.held))
+  expire(s.key, reset_after(s), is_new)
+end
+
+-- Units that may still be held.
+local function remaining(s)
+  return math.max(0, s.max_in_flight - s.held)
+end
+
+if AMENDS then
+  -- The permit's member of the set, if it is held.
+  local function find(s)
+    -- Most hold one unit, for the lease time that the limit has now.
+    local likely = string.format('%s:1:%.0f', s.permit, s.lease_us)
+    local expires_us = redis.call('ZSCORE', s.key, likely)
+    if expires_us then
+      return expires_us + 0 > now_us and likely
     end
-    s.moved = false
-  end
-  expire(key, A.reset_after(q, s))
-end
-
-function A.charge(key, q, s, cost, permit)
-  local lease = { permit = permit, units = cost, ends = now + q.lease }
-  lease.member = permit .. ':' .. text(cost) .. ':' .. text(q.lease)
-  redis.call('ZADD', key, text(lease.ends), lease.member)
-  s.leases[#s.leases + 1] = lease
-  s.held = s.held + cost
-  A.write(key, q, s)
-end
-
-function A.anchor(key, q, s)
-  if s.moved then
-    A.write(key, q, s)
-  end
-end
-
-function A.remaining(q, s)
-  return math.max(0, q.l - s.held)
-end
-
-function A.reset_after(q, s)
-  local last = now
-  for at = 1, #s.leases do
-    last = math.max(last, s.leases[at].ends)
-  end
-  return last - now
-end
-
--- Takes a permit out; how many units it held.
-function A.take_out(key, s, permit)
-  local units = 0
-  for at = #s.leases, 1, -1 do
-    if s.leases[at].permit == permit then
-      units = units + s.leases[at].units
-      redis.call('ZREM', key, s.leases[at].member)
-      table.remove(s.leases, at)
+    local live = redis.call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf')
+    for at = 1, #live do
+      if string.match(live[at], '^%x+') == s.permit then
+        return live[at]
+      end
     end
   end
-  s.held = s.held - units
-  return units
-end
 
-function A.release(key, q, s, permit)
-  if A.take_out(key, s, permit) == 0 then
-    return false
+  -- Gives the permit back; the units that it held.
+  function release(s)
+    local member = find(s)
+    if not member then
+      return 0
+    end
+    if s.is_stale then
+      charge(s, 0)
+    end
+    redis.call('ZREM', s.key, member)
+    s.held = s.held - units_of(member)
+    s.last_us = redis.call('ZRANGE', s.key, '-1', '-1', 'WITHSCORES')[2] + 0
+    charge(s, 0)
+    return units_of(member)
   end
-  A.write(key, q, s)
-  return true
-end
 
-function A.renew(key, q, s, permit)
-  local units = A.take_out(key, s, permit)
-  if units == 0 then
-    return false
+  -- Lets a held permit last a whole lease from now; the units that it holds.
+  function renew(s)
+    local units = release(s)
+    if units > 0 then
+      charge(s, units)
+    end
+    return units
   end
-  A.charge(key, q, s, units, permit)
-  return true
-end
 end

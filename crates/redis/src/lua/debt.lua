@@ -1,98 +1,83 @@
 -- The arithmetic that the three buckets share: a debt in units of token·P that drains R a
--- microsecond. q.b is the capacity, q.r the drain, q.p the unit. `last` names the field of the time.
+-- microsecond. `last` names the field of the time.
+--
+-- Parameters: capacity (B), drain (R), unit (P).
 
-local function debt_algorithm(last)
-  local A = {}
-
-  function A.quota(at)
-    return {
-      b = tonumber(ARGV[at]), r = tonumber(ARGV[at + 1]), p = tonumber(ARGV[at + 2]),
-      max_delay = tonumber(ARGV[at + 3]), shape = ARGV[at + 4] == '1',
-    }
-  end
-
-  function A.limit(q)
-    return q.b
-  end
-
-  function A.read(key, q)
-    local found = redis.call('HMGET', key, 'debt', 'unit', last)
-    if not found[1] then
-      return { debt = 0, last = now, absent = true, at = 0 }
-    end
-    local s = { debt = tonumber(found[1]), unit = tonumber(found[2]), last = tonumber(found[3]) }
-    local debt = s.debt
-    if s.unit ~= q.p then
-      debt = math.min(mul_div_ceil(debt, q.p, s.unit), MOST)
-    end
-    local elapsed = now - s.last
-    local drained = 0
-    if elapsed > 0 then
-      drained = elapsed * q.r
-    end
-    if drained >= debt then
-      s.at = 0
+-- D′: what is left of the debt now. A time before the last one means that none passed.
+local function read(key, at)
+  local drain, unit, new_unit = ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 3]
+  local debt, is_stale = 0, false
+  local found = redis.call('HMGET', key, 'debt', 'unit', last)
+  if found[1] then
+    debt = found[1] + 0
+    if found[2] == new_unit then
+      new_unit = nil
     else
-      s.at = debt - drained
+      -- Rounded up where the file that wrote it had another.
+      local _, rounded_up = mul_div(debt, unit, found[2] + 0)
+      debt = rounded_up
     end
-    return s
-  end
-
-  -- Until `cost` fits below the capacity.
-  function A.until_fits(q, s, cost)
-    local over = s.at - (q.b * q.p - cost * q.p)
-    if over <= 0 then
-      return 0
-    end
-    return math.ceil(over / q.r)
-  end
-
-  -- Whether it fits, when else, and how long it is to wait.
-  function A.admit(q, s, cost)
-    if cost > q.b then
-      return false, -1, 0
-    end
-    local retry = A.until_fits(q, s, cost)
-    return retry == 0, retry, 0
-  end
-
-  function A.write(key, q, s, debt)
-    s.at = debt
-    redis.call('HSET', key, 'debt', text(debt), 'unit', text(q.p), last, text(now))
-    expire(key, A.reset_after(q, s))
-  end
-
-  function A.charge(key, q, s, cost)
-    A.write(key, q, s, s.at + cost * q.p)
-  end
-
-  function A.anchor(key, q, s)
-    if not s.absent and s.last > now then
-      A.write(key, q, s, s.at)
+    local elapsed_us = now_us - found[3]
+    is_stale = elapsed_us < 0
+    if elapsed_us > 0 then
+      debt = debt - drain * elapsed_us
+      if debt < 0 then
+        debt = 0
+      end
     end
   end
+  return {
+    key = key, cost = ARGV[at] + 0, capacity = ARGV[at + 1] + 0, drain = drain, unit = unit,
+    new_unit = new_unit, debt = debt, is_stale = is_stale,
+  }, at + 4
+end
 
-  function A.remaining(q, s)
-    return math.max(0, math.floor((q.b * q.p - s.at) / q.p))
+-- Until nothing is owed.
+local function reset_after(s)
+  -- In lowest terms most rates drain one.
+  if s.drain == 1 then
+    return s.debt
+  end
+  return math.ceil(s.debt / s.drain)
+end
+
+-- Takes `cost` units that were found to fit.
+local function charge(s, cost)
+  local debt = s.debt + cost * s.unit
+  local debt_text = string.format('%.0f', debt)
+  if s.new_unit then
+    redis.call('HSET', s.key, 'debt', debt_text, 'unit', s.new_unit, last, now_text)
+  else
+    redis.call('HSET', s.key, 'debt', debt_text, last, now_text)
+  end
+  s.debt = debt
+  expire(s.key, reset_after(s), s.new_unit)
+end
+
+-- Whole units available.
+local function remaining(s)
+  local left = s.capacity * s.unit - s.debt
+  if left < 0 then
+    return 0
+  end
+  return math.floor(left / s.unit)
+end
+
+if AMENDS then
+  -- Gives back what is left of a charge; all of it where its time is not known.
+  function refund(s, units, charged_at_us)
+    local age_us = math.max(0, now_us - (charged_at_us or now_us))
+    local given = math.max(0, units * s.unit - s.drain * age_us)
+    s.debt = math.max(0, s.debt - given)
+    charge(s, 0)
   end
 
-  function A.reset_after(q, s)
-    return math.ceil(s.at / q.r)
+  -- Takes units whether they fit or not, up to one further capacity; returns those forgiven.
+  function overcharge(s, units)
+    local room = math.max(0, 2 * s.capacity * s.unit - s.debt)
+    local taken = math.min(units * s.unit, room)
+    s.debt = s.debt + taken
+    charge(s, 0)
+    return units - math.floor(taken / s.unit)
   end
-
-  function A.refund(key, q, s, units, charged_at)
-    local given = units * q.p
-    if charged_at and now > charged_at then
-      given = given - (now - charged_at) * q.r
-    end
-    A.write(key, q, s, math.max(0, s.at - math.max(0, given)))
-  end
-
-  function A.overcharge(key, q, s, units)
-    local taken = math.min(units * q.p, math.max(0, 2 * q.b * q.p - s.at))
-    A.write(key, q, s, s.at + taken)
-    return units - math.floor(taken / q.p)
-  end
-
-  return A
 end

@@ -1,54 +1,56 @@
 -- Decides one request: looks at every limit, then charges all or none.
 --
--- ARGV: now or '', permit or '', life of the reservation in µs or '', then for each limit its
--- algorithm, cost, shadow (0 or 1) and five parameters.
+-- ARGV: now or ''; for each limit its cost and its parameters; then, if the request is more than
+-- that, 'with', the life of its reservation in µs or '', and a digit for each limit, 1 for a shadow.
 -- KEYS: for each limit its state; then, if there is a reservation, for each its record.
--- Answers: now, charged (0 or 1), then for each limit admits (0 or 1), retry (-1 is never), delay,
--- remaining, reset.
+-- Answers: now; then for each limit when to retry (0: it admits, -1: never), delay, remaining, reset.
 
-local permit = ARGV[2]
-local life = tonumber(ARGV[3])
-local count = (#ARGV - 3) / 8
-local checks = {}
+local states, answer = {}, { now_us, 0, 0, 0, 0 }
+local count, at = 0, 2
+while ARGV[at] and ARGV[at] ~= 'with' do
+  count = count + 1
+  if use then
+    at = use(count, at)
+  end
+  local s, after = read(KEYS[count], at)
+  local retry_after_us, delay_us = admit(s, s.cost)
+  local to = 4 * count - 2
+  answer[to], answer[to + 1], answer[to + 2], answer[to + 3] = retry_after_us, delay_us, 0, 0
+  states[count], at = s, after
+end
+
+local life_us, shadows = ARGV[at] and tonumber(ARGV[at + 1]), ARGV[at + 2]
 local admitted = true
-
 for nth = 1, count do
-  local at = 4 + (nth - 1) * 8
-  local A = algorithms[ARGV[at]]
-  local check = { A = A, key = KEYS[nth], cost = tonumber(ARGV[at + 1]), shadow = ARGV[at + 2] == '1' }
-  check.q = A.quota(at + 3)
-  check.s = A.read(check.key, check.q)
-  check.admits, check.retry, check.delay = A.admit(check.q, check.s, check.cost)
-  if not check.admits and not check.shadow then
+  -- A shadow never denies.
+  if answer[4 * nth - 2] ~= 0 and not (shadows and string.sub(shadows, nth, nth) == '1') then
     admitted = false
   end
-  checks[nth] = check
+  if life_us then
+    -- A record that cannot be written is to fail before anything is.
+    redis.call('HLEN', KEYS[count + nth])
+  end
 end
 
-local charged = 0
-local answer = { now, 0 }
 for nth = 1, count do
-  local check = checks[nth]
-  local A, q, s = check.A, check.q, check.s
-  if check.cost > 0 then
-    if admitted and check.admits then
-      A.charge(check.key, q, s, check.cost, permit)
-      charged = 1
-      if life then
+  local s, to = states[nth], 4 * nth - 2
+  if use then
+    use(nth)
+  end
+  if s.cost > 0 then
+    if admitted and answer[to] == 0 then
+      charge(s, s.cost)
+      if life_us then
         local record = KEYS[count + nth]
-        redis.call('HSET', record, 'units', text(check.cost), 'charged_at', text(now),
-          'expires', text(now + life))
-        expire(record, life)
+        redis.call('HSET', record, 'units', string.format('%.0f', s.cost), 'charged_at', now_text,
+          'expires', string.format('%.0f', now_us + life_us))
+        expire(record, life_us, true)
       end
-    else
-      A.anchor(check.key, q, s)
+    elseif s.is_stale then
+      -- Anchors what is later than now, or of another size, to now.
+      charge(s, 0)
     end
   end
-  answer[#answer + 1] = check.admits and 1 or 0
-  answer[#answer + 1] = check.retry
-  answer[#answer + 1] = check.delay
-  answer[#answer + 1] = A.remaining(q, s)
-  answer[#answer + 1] = A.reset_after(q, s)
+  answer[to + 2], answer[to + 3] = remaining(s), reset_after(s)
 end
-answer[2] = charged
 return answer

@@ -1,86 +1,86 @@
 -- Fixed window: at most L in each window of length W, windows counted from the Unix epoch.
--- q.l is the count, q.w the size.
+--
+-- Parameters: max_requests (L), size_us (W).
 
-do local A = {}
-algorithms.fw = A
-
-function A.quota(at)
-  return { l = tonumber(ARGV[at]), w = tonumber(ARGV[at + 1]) }
-end
-
-function A.limit(q)
-  return q.l
-end
-
-function A.read(key, q)
+-- What counts in now's window. A window later than now's is now's; one of another size counts whole
+-- while any of it can lie in now's.
+local function read(key, at)
+  local size_us = ARGV[at + 2] + 0
+  local until_end_us = size_us - now_us % size_us
+  local count, is_this, is_stale = 0, false, false
   local found = redis.call('HMGET', key, 'window', 'size', 'count')
-  if not found[1] then
-    return { absent = true, at = 0 }
+  if found[1] then
+    local window, stored_us = found[1] + 0, found[2] + 0
+    local this = math.floor(now_us / size_us)
+    if (window + 1) * stored_us > this * size_us then
+      count = found[3] + 0
+    end
+    is_this = window == this and stored_us == size_us
+    is_stale = window > this or stored_us ~= size_us
   end
-  local s = { window = tonumber(found[1]), size = tonumber(found[2]), at = 0 }
-  -- A window later than now's is now's; one of another size counts while any of it can lie in it.
-  if (s.window + 1) * s.size > now - now % q.w then
-    s.at = tonumber(found[3])
-  end
-  return s
+  return {
+    key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
+    until_end_us = until_end_us, count = count, is_this = is_this, is_stale = is_stale,
+  }, at + 3
 end
 
-function A.until_end(q)
-  return q.w - now % q.w
+local function admit(s, cost)
+  if cost > s.max_requests then
+    return -1, 0
+  end
+  if s.count + cost <= s.max_requests then
+    return 0, 0
+  end
+  return s.until_end_us, 0
 end
 
-function A.admit(q, s, cost)
-  if cost > q.l then
-    return false, -1, 0
-  end
-  if s.at + cost <= q.l then
-    return true, 0, 0
-  end
-  return false, A.until_end(q), 0
-end
-
-function A.write(key, q, s, count)
-  s.at = count
-  if count == 0 then
-    redis.call('DEL', key)
+-- Counts `cost` units that were found to fit.
+local function charge(s, cost)
+  s.count = s.count + cost
+  if s.count == 0 then
+    redis.call('DEL', s.key)
     return
   end
-  local window = math.floor(now / q.w)
-  redis.call('HSET', key, 'window', text(window), 'size', text(q.w), 'count', text(count))
-  expire(key, A.until_end(q))
-end
-
-function A.charge(key, q, s, cost)
-  A.write(key, q, s, s.at + cost)
-end
-
-function A.anchor(key, q, s)
-  if not s.absent and (s.size ~= q.w or s.window > math.floor(now / q.w)) then
-    A.write(key, q, s, s.at)
+  local count_text = string.format('%.0f', s.count)
+  if s.is_this then
+    -- It lives until the window's end already.
+    redis.call('HSET', s.key, 'count', count_text)
+  else
+    local window_text = string.format('%.0f', math.floor(now_us / s.size_us))
+    local size_text = string.format('%.0f', s.size_us)
+    redis.call('HSET', s.key, 'window', window_text, 'size', size_text, 'count', count_text)
+    expire(s.key, s.until_end_us, true)
   end
 end
 
-function A.remaining(q, s)
-  return math.max(0, q.l - s.at)
+-- Units that still fit.
+local function remaining(s)
+  return math.max(0, s.max_requests - s.count)
 end
 
-function A.reset_after(q, s)
-  if s.at == 0 then
+-- Until the window ends, if anything counts in it.
+local function reset_after(s)
+  if s.count == 0 then
     return 0
   end
-  return A.until_end(q)
+  return s.until_end_us
 end
 
-function A.refund(key, q, s, units, charged_at)
-  if charged_at and math.floor(math.min(charged_at, now) / q.w) ~= math.floor(now / q.w) then
-    units = 0
+if AMENDS then
+  -- Takes units off, if the window that they were charged in is still this one.
+  function refund(s, units, charged_at_us)
+    local charged_in = math.floor(math.min(charged_at_us or now_us, now_us) / s.size_us)
+    if charged_in ~= math.floor(now_us / s.size_us) then
+      units = 0
+    end
+    s.count = math.max(0, s.count - units)
+    charge(s, 0)
   end
-  A.write(key, q, s, math.max(0, s.at - units))
-end
 
-function A.overcharge(key, q, s, units)
-  local taken = math.min(units, math.max(0, 2 * q.l - s.at))
-  A.write(key, q, s, s.at + taken)
-  return units - taken
-end
+  -- Counts units whether they fit or not, up to 2·L; returns those forgiven.
+  function overcharge(s, units)
+    local taken = math.min(units, math.max(0, 2 * s.max_requests - s.count))
+    charge(s, taken)
+    return units - taken
+  end
 end

@@ -1,22 +1,29 @@
--- Leaking bucket: a queue of B units that drains at R per P. Who would wait too long is denied.
+-- Leaking bucket: a queue of B units that drains at R per P. What does not fit is denied, and so is
+-- who would wait too long.
+--
+-- Further parameters: max_delay_us or -1, and whether to shape (0 or 1).
 
-algorithms.lb = debt_algorithm('last_leak')
+local read_debt = read
 
-function algorithms.lb.admit(q, s, cost)
-  if cost > q.b then
-    return false, -1, 0
+local function read(key, at)
+  local s, after = read_debt(key, at)
+  s.max_delay_us, s.shape = ARGV[after] + 0, ARGV[after + 1] == '1'
+  return s, after + 2
+end
+
+local function admit(s, cost)
+  if cost > s.capacity then
+    return -1, 0
   end
-  local wait = math.ceil(s.at / q.r)
-  local retry = algorithms.lb.until_fits(q, s, cost)
+  local queued, room = s.debt, (s.capacity - cost) * s.unit
+  local wait_us = math.ceil(queued / s.drain)
+  local retry_after_us = math.ceil(math.max(0, queued - room) / s.drain)
   -- A look waits for nothing.
-  if q.max_delay >= 0 and cost > 0 then
-    retry = math.max(retry, wait - q.max_delay)
+  if s.max_delay_us >= 0 and cost > 0 then
+    retry_after_us = math.max(retry_after_us, wait_us - s.max_delay_us)
   end
-  if retry > 0 then
-    return false, retry, 0
+  if retry_after_us == 0 and s.shape and cost > 0 then
+    return 0, wait_us
   end
-  if q.shape and cost > 0 then
-    return true, 0, wait
-  end
-  return true, 0, 0
+  return retry_after_us, 0
 end

@@ -1,79 +1,33 @@
--- What every script begins with: exact whole numbers, and the time.
--- Lua's numbers are doubles, exact below 2^53; text of them is made with %.0f, never with `..`.
+-- What every script begins with: the time, and the life of keys.
+--
+-- Lua's numbers are doubles, exact below 2^53. Text of them is made with %.0f, never with `..`; text
+-- becomes a number by arithmetic, which costs half of tonumber.
 
-local MOST = 9007199254740991
-
-local function text(n)
-  return string.format('%.0f', n)
-end
-
--- floor(a * b / c) and the remainder, exact, for a < 2^53, b < 2^53 and c < 2^52. Past MOST the
--- quotient is MOST.
-local function mul_div(a, b, c)
-  local product = a * b
-  if product <= MOST then
-    local quotient = math.floor(product / c)
-    return quotient, product - quotient * c
-  end
-  -- Bit by bit from the top: quotient and remainder are doubled, and a is added where b has a bit.
-  local a_quotient = math.floor(a / c)
-  local a_remainder = a - a_quotient * c
-  local quotient, remainder = 0, 0
-  local bit = 4503599627370496
-  while bit >= 1 do
-    quotient = quotient * 2
-    remainder = remainder * 2
-    if remainder >= c then
-      remainder = remainder - c
-      quotient = quotient + 1
-    end
-    if b >= bit then
-      b = b - bit
-      quotient = quotient + a_quotient
-      remainder = remainder + a_remainder
-      if remainder >= c then
-        remainder = remainder - c
-        quotient = quotient + 1
-      end
-    end
-    if quotient > MOST then
-      return MOST, 0
-    end
-    bit = bit / 2
-  end
-  return quotient, remainder
-end
-
-local function mul_div_ceil(a, b, c)
-  local quotient, remainder = mul_div(a, b, c)
-  if remainder > 0 then
-    quotient = quotient + 1
-  end
-  return quotient
-end
-
--- A virtual time is passed as text; without one it is the server's own, read once.
-local virtual = ARGV[1] ~= ''
-local now
-if virtual then
-  now = tonumber(ARGV[1])
-else
+-- A virtual time is passed as text; without one it is the server's own, read once. The server tells
+-- seconds, and microseconds without leading zeros.
+local now_text = ARGV[1]
+if now_text == '' then
   local time = redis.call('TIME')
-  now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+  now_text = time[1] .. string.sub('00000' .. time[2], -6)
 end
-
--- Virtual time does not pass for the server: what it keeps must outlive the run.
-local LONG_MS = 86400000
+local now_us = now_text + 0
 
 -- Lets a key live until `us` from now, rounded up to the server's milliseconds. The moment is given
 -- and not the distance: the server would count that from a time that it has rounded down.
-local function expire(key, us)
-  if virtual then
-    redis.call('PEXPIRE', key, text(math.max(math.ceil(us / 1000), LONG_MS)))
-  else
-    redis.call('PEXPIREAT', key, text(math.ceil((now + us) / 1000)))
+local function expire(key, us, is_new)
+  if ARGV[1] ~= '' then
+    -- Virtual time does not pass for the server: what it keeps must outlive the run.
+    redis.call('PEXPIRE', key, string.format('%.0f', math.max(math.ceil(us / 1000), 86400000)))
+    return
   end
+  if not is_new then
+    -- A busy key is given half as much again, and then left alone while that is enough and not twice
+    -- too much. A millisecond is what the server may have rounded off.
+    local left_us = 1000 * redis.call('PTTL', key)
+    if left_us >= us + 1000 and left_us <= us * 2 then
+      return
+    end
+    us = us * 1.5
+  end
+  redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil((now_us + us) / 1000)))
 end
-
--- Each algorithm is a table of functions of a key, a quota (q) and a state (s) that `read` brought.
-local algorithms = {}

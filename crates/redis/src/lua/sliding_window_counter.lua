@@ -1,132 +1,126 @@
 -- Sliding window counter: this window's count plus the one before, weighted by how much of it still
 -- overlaps the last W.
+--
+-- Parameters: max_requests (L), size_us (W).
 
-do local A = {}
-algorithms.swc = A
-
-function A.quota(at)
-  return { l = tonumber(ARGV[at]), w = tonumber(ARGV[at + 1]) }
-end
-
-function A.limit(q)
-  return q.l
-end
-
-function A.read(key, q)
+-- The counts in the terms of now's window. A window later than now's is now's; windows of another
+-- size count whole, as late as any of them can lie.
+local function read(key, at)
+  local size_us = ARGV[at + 2] + 0
+  local current, previous, is_this, is_stale = 0, 0, false, false
   local found = redis.call('HMGET', key, 'window', 'size', 'current', 'previous')
-  local s = { current = 0, previous = 0 }
-  if not found[1] then
-    s.absent = true
-    return s
-  end
-  s.window = tonumber(found[1])
-  s.size = tonumber(found[2])
-  local start = now - now % q.w
-  -- A window later than now's is now's; windows of another size count as late as any of them can lie.
-  local edge = math.min(s.window, math.floor(now / s.size)) * s.size
-  local function place(ends, count)
-    if ends > start then
-      s.current = s.current + count
-    elseif ends + q.w > start then
-      s.previous = s.previous + count
+  if found[1] then
+    local this, window, stored_us = math.floor(now_us / size_us), found[1] + 0, found[2] + 0
+    is_this = window == this and stored_us == size_us
+    is_stale = window > this or stored_us ~= size_us
+    local start_us = this * size_us
+    local edge_us = math.min(window, math.floor(now_us / stored_us)) * stored_us
+    local end_us = edge_us + stored_us
+    for at = 3, 4 do
+      if end_us > start_us then
+        current = current + found[at]
+      elseif end_us + size_us > start_us then
+        previous = previous + found[at]
+      end
+      end_us = edge_us
     end
   end
-  place(edge + s.size, tonumber(found[3]))
-  place(edge, tonumber(found[4]))
-  return s
+  return {
+    key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
+    current = current, previous = previous, is_this = is_this and current > 0, is_stale = is_stale,
+  }, at + 3
 end
 
-function A.used(q, s)
-  local weighted = mul_div(s.previous, q.w - now % q.w, q.w)
+-- floor(previous · (W − elapsed) / W) + current.
+local function used(s)
+  local weighted = mul_div(s.previous, s.size_us - now_us % s.size_us, s.size_us)
   return weighted + s.current
 end
 
--- How far into a window a previous count weighs less than `bound`; W where that is not before the
--- window's end.
-function A.first_below(q, count, bound)
-  if count < bound then
-    return 0
+local function admit(s, cost)
+  if cost > s.max_requests then
+    return -1, 0
   end
-  return q.w - (mul_div_ceil(bound, q.w, count) - 1)
-end
-
--- If what is current leaves room, in this window or at its end, since nothing else weighs then; if
--- not, in the next one, where what is current weighs as previous, or at its end.
-function A.retry_after(q, s, cost)
-  local elapsed = now % q.w
-  local free = q.l - cost
+  if used(s) + cost <= s.max_requests then
+    return 0, 0
+  end
+  -- How far into a window a previous count weighs less than `bound`; W where that is not before the
+  -- window's end.
+  local function first_below(count, bound)
+    if count < bound then
+      return 0
+    end
+    local _, left_us = mul_div(bound, s.size_us, count)
+    return s.size_us - (left_us - 1)
+  end
+  -- If what is current leaves room, in this window or at its end, since nothing else weighs then; if
+  -- not, in the next one, where what is current weighs as previous, or at its end.
+  local elapsed_us, free = now_us % s.size_us, s.max_requests - cost
   if free >= s.current then
-    return A.first_below(q, s.previous, free - s.current + 1) - elapsed
+    return first_below(s.previous, free - s.current + 1) - elapsed_us, 0
   end
-  return (q.w - elapsed) + A.first_below(q, s.current, free + 1)
+  return s.size_us - elapsed_us + first_below(s.current, free + 1), 0
 end
 
-function A.admit(q, s, cost)
-  if cost > q.l then
-    return false, -1, 0
-  end
-  if A.used(q, s) + cost <= q.l then
-    return true, 0, 0
-  end
-  return false, A.retry_after(q, s, cost), 0
-end
-
-function A.write(key, q, s, current, previous)
-  s.current = current
-  s.previous = previous
-  if current == 0 and previous == 0 then
-    redis.call('DEL', key)
-    return
-  end
-  local window = math.floor(now / q.w)
-  redis.call('HSET', key, 'window', text(window), 'size', text(q.w),
-    'current', text(current), 'previous', text(previous))
-  expire(key, A.reset_after(q, s))
-end
-
-function A.charge(key, q, s, cost)
-  A.write(key, q, s, s.current + cost, s.previous)
-end
-
-function A.anchor(key, q, s)
-  if not s.absent and (s.size ~= q.w or s.window > math.floor(now / q.w)) then
-    A.write(key, q, s, s.current, s.previous)
-  end
-end
-
-function A.remaining(q, s)
-  return math.max(0, q.l - A.used(q, s))
-end
-
-function A.reset_after(q, s)
-  local until_end = q.w - now % q.w
+-- Until neither window weighs anything.
+local function reset_after(s)
+  local until_end_us = s.size_us - now_us % s.size_us
   if s.current > 0 then
-    return until_end + q.w
+    return until_end_us + s.size_us
   elseif s.previous > 0 then
-    return until_end
+    return until_end_us
   end
   return 0
 end
 
-function A.refund(key, q, s, units, charged_at)
-  local current, previous = s.current, s.previous
-  if not charged_at then
-    previous = math.max(0, previous - math.max(0, units - current))
-    current = math.max(0, current - units)
-  else
-    local ago = math.floor(now / q.w) - math.floor(math.min(charged_at, now) / q.w)
-    if ago == 0 then
-      current = math.max(0, current - units)
-    elseif ago == 1 then
-      previous = math.max(0, previous - units)
-    end
+-- Counts `cost` units that were found to fit.
+local function charge(s, cost)
+  s.current = s.current + cost
+  if s.current == 0 and s.previous == 0 then
+    redis.call('DEL', s.key)
+    return
   end
-  A.write(key, q, s, current, previous)
+  local current_text = string.format('%.0f', s.current)
+  local previous_text = string.format('%.0f', s.previous)
+  if s.is_this and s.current > 0 then
+    -- It lives until the end of the next window already.
+    redis.call('HSET', s.key, 'current', current_text, 'previous', previous_text)
+  else
+    local window_text = string.format('%.0f', math.floor(now_us / s.size_us))
+    local size_text = string.format('%.0f', s.size_us)
+    redis.call('HSET', s.key, 'window', window_text, 'size', size_text,
+      'current', current_text, 'previous', previous_text)
+    expire(s.key, reset_after(s), true)
+  end
 end
 
-function A.overcharge(key, q, s, units)
-  local taken = math.min(units, math.max(0, 2 * q.l - s.current))
-  A.write(key, q, s, s.current + taken, s.previous)
-  return units - taken
+-- Units that still fit by the estimate.
+local function remaining(s)
+  return math.max(0, s.max_requests - used(s))
 end
+
+if AMENDS then
+  -- Takes units off the window that they were charged in, if it still weighs.
+  function refund(s, units, charged_at_us)
+    if not charged_at_us then
+      s.previous = math.max(0, s.previous - math.max(0, units - s.current))
+      s.current = math.max(0, s.current - units)
+    else
+      local charged_in = math.floor(math.min(charged_at_us, now_us) / s.size_us)
+      local ago = math.floor(now_us / s.size_us) - charged_in
+      if ago == 0 then
+        s.current = math.max(0, s.current - units)
+      elseif ago == 1 then
+        s.previous = math.max(0, s.previous - units)
+      end
+    end
+    charge(s, 0)
+  end
+
+  -- Counts units whether they fit or not, up to 2·L; returns those forgiven.
+  function overcharge(s, units)
+    local taken = math.min(units, math.max(0, 2 * s.max_requests - s.current))
+    charge(s, taken)
+    return units - taken
+  end
 end

@@ -1,243 +1,182 @@
 -- Sliding window log: the time of every unit admitted in the last W, in a list, oldest first. A
 -- moment with more than one unit is followed by minus their number. The list ends with the number
 -- of units in it, those that have left the window included, so that nobody has to count them.
+--
+-- Parameters: max_requests (L), size_us (W).
 
-do local A = {}
-algorithms.swl = A
-
--- Elements that are read at a time.
-local CHUNK = 64
-
-function A.quota(at)
-  return { l = tonumber(ARGV[at]), w = tonumber(ARGV[at + 1]) }
-end
-
-function A.limit(q)
-  return q.l
-end
-
--- Calls visit(time, units) for each moment, oldest first, until it returns true.
-local function each(key, elements, visit)
-  local time
-  for from = 0, elements - 1, CHUNK do
-    local upto = math.min(from + CHUNK, elements) - 1
-    local chunk = redis.call('LRANGE', key, from, upto)
-    for at = 1, #chunk do
-      local number = tonumber(chunk[at])
-      if number < 0 then
-        if visit(time, -number) then return end
-        time = nil
-      else
-        if time and visit(time, 1) then return end
-        time = number
-      end
-    end
-  end
-  if time then
-    visit(time, 1)
-  end
-end
-
-function A.read(key, q)
-  local length = redis.call('LLEN', key)
-  local s = { elements = 0, units = 0, gone = 0, gone_elements = 0, newest = nil, key = key }
-  if length == 0 then
-    s.absent = true
-    return s
-  end
-  s.elements = length - 1
-  s.units = tonumber(redis.call('LINDEX', key, -1))
-  each(key, s.elements, function(time, units)
-    if time + q.w > now then
-      return true
-    end
-    s.gone = s.gone + units
-    s.gone_elements = s.gone_elements + (units > 1 and 2 or 1)
-  end)
-  local last = tonumber(redis.call('LINDEX', key, -2))
+-- The moment that ends at element `at` of a part of the list: its time, units and elements.
+local function moment(part, at)
+  local last = part[at] + 0
   if last < 0 then
-    last = tonumber(redis.call('LINDEX', key, -3))
+    return part[at - 1] + 0, -last, 2
   end
-  s.newest = last
-  return s
+  return last, 1, 1
 end
 
-function A.held(s)
-  return s.units - s.gone
+-- Goes through the moments from element `from` on, oldest first, while they are not later than
+-- `until_us` and have fewer than `most` units in all. Returns the units and the elements that it
+-- went through, and the time of the last.
+local function walk(key, from, until_us, most)
+  local units, elements, last_us = 0, 0, 0
+  local first, last, length = '0', '2', 3
+  local time_us
+  repeat
+    if from > 0 then
+      first, last = string.format('%.0f', from), string.format('%.0f', from + length - 1)
+    end
+    local part = redis.call('LRANGE', key, first, last)
+    for at = 1, #part do
+      -- A moment's units are known with the element that follows; so the list's end is none.
+      local number = part[at] + 0
+      if time_us then
+        if time_us > until_us or units >= most then
+          return units, elements, last_us
+        end
+        units, elements, last_us = units + 1, elements + 1, time_us
+        if number < 0 then
+          units, elements = units - number - 1, elements + 1
+        end
+      end
+      time_us = number >= 0 and number or nil
+    end
+    from, length = from + #part, math.min(4 * length, 1024)
+  until #part == 0
+  return units, elements, last_us
 end
 
-local function until_out(q, time)
-  return math.min(time, now) + q.w - now
-end
-
-function A.admit(q, s, cost)
-  if cost > q.l then
-    return false, -1, 0
+local function read(key, at)
+  local size_us = ARGV[at + 2] + 0
+  local units, gone, gone_elements, newest_us = 0, 0, 0, nil
+  local tail = redis.call('LRANGE', key, '-3', '-1')
+  if tail[1] then
+    units, newest_us = tail[#tail] + 0, moment(tail, #tail - 1)
+    if newest_us + size_us <= now_us then
+      gone, gone_elements = units, redis.call('LLEN', key) - 1
+    else
+      gone, gone_elements = walk(key, 0, now_us - size_us, units)
+    end
   end
-  local excess = A.held(s) + cost - q.l
+  local s = {
+    key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
+    held = units - gone, gone = gone, gone_elements = gone_elements, newest_us = newest_us,
+  }
+  if newest_us and newest_us > now_us then
+    s.is_stale = true
+  end
+  return s, at + 3
+end
+
+-- Until an entry leaves the window; one later than now counts as now.
+local function until_out_us(s, time_us)
+  return math.min(time_us, now_us) + s.size_us - now_us
+end
+
+local function admit(s, cost)
+  if cost > s.max_requests then
+    return -1, 0
+  end
+  local excess = s.held + cost - s.max_requests
   if excess <= 0 then
-    return true, 0, 0
+    return 0, 0
   end
-  local retry = 0
-  local seen = -s.gone
-  each(s.key, s.elements, function(time, units)
-    seen = seen + units
-    if seen >= excess then
-      retry = until_out(q, time)
-      return true
-    end
-  end)
-  return false, retry, 0
+  local _, _, last_us = walk(s.key, s.gone_elements, math.huge, excess)
+  return until_out_us(s, last_us), 0
 end
 
--- Takes away what has left the window, and ties what is later than now to now.
-function A.settle(key, q, s)
-  if s.absent then
-    return
-  end
-  redis.call('RPOP', key)
-  if s.gone_elements > 0 then
-    redis.call('LTRIM', key, s.gone_elements, -1)
-    s.units = s.units - s.gone
-    s.elements = s.elements - s.gone_elements
-    s.gone, s.gone_elements = 0, 0
-  end
-  local later = 0
-  while s.elements > 0 do
-    local last, units = tonumber(redis.call('LINDEX', key, -1)), 1
-    local elements = 1
-    if last < 0 then
-      units = -last
-      last = tonumber(redis.call('LINDEX', key, -2))
-      elements = 2
-    end
-    if last <= now then
-      break
-    end
-    later = later + units
-    for _ = 1, elements do
-      redis.call('RPOP', key)
-    end
-    s.elements = s.elements - elements
-  end
-  if later > 0 then
-    A.push(key, s, later)
-  end
-end
-
--- Adds units at now; to the last moment if that is now.
-function A.push(key, s, units)
-  if s.elements > 0 then
-    local last, before, elements = tonumber(redis.call('LINDEX', key, -1)), 1, 1
-    if last < 0 then
-      before = -last
-      last = tonumber(redis.call('LINDEX', key, -2))
-      elements = 2
-    end
-    if last == now then
-      units = units + before
-      for _ = 1, elements do
-        redis.call('RPOP', key)
-      end
-      s.elements = s.elements - elements
-    end
-  end
-  redis.call('RPUSH', key, text(now))
-  s.elements = s.elements + 1
-  if units > 1 then
-    redis.call('RPUSH', key, text(-units))
-    s.elements = s.elements + 1
-  end
-  s.newest = now
-end
-
--- Ends the list with the number of its units, or deletes it.
-function A.close(key, q, s)
-  if s.elements == 0 then
-    redis.call('DEL', key)
-    s.newest = nil
-    return
-  end
-  local last = tonumber(redis.call('LINDEX', key, -1))
-  if last < 0 then
-    last = tonumber(redis.call('LINDEX', key, -2))
-  end
-  s.newest = last
-  redis.call('RPUSH', key, text(s.units))
-  expire(key, A.reset_after(q, s))
-end
-
-function A.charge(key, q, s, cost)
-  A.settle(key, q, s)
-  s.units = s.units + cost
-  A.push(key, s, cost)
-  A.close(key, q, s)
-end
-
-function A.anchor(key, q, s)
-  if not s.absent and s.newest > now then
-    -- Only what is later changes: what has left the window stays until something is written.
-    s.gone_elements = 0
-    A.settle(key, q, s)
-    A.close(key, q, s)
-  end
-end
-
-function A.remaining(q, s)
-  return math.max(0, q.l - A.held(s))
-end
-
-function A.reset_after(q, s)
-  if not s.newest or s.newest + q.w <= now then
+-- Until the newest entry leaves the window.
+local function reset_after(s)
+  if not s.newest_us or s.newest_us + s.size_us <= now_us then
     return 0
   end
-  return until_out(q, s.newest)
+  return until_out_us(s, s.newest_us)
 end
 
-function A.refund(key, q, s, units, charged_at)
-  A.settle(key, q, s)
-  if charged_at then
-    charged_at = math.min(charged_at, now)
-  end
-  -- The list is rewritten: refunds are rare, and it holds at most 2·L units.
-  local kept = {}
-  each(key, s.elements, function(time, count)
-    kept[#kept + 1] = { time, count }
-  end)
-  for at = #kept, 1, -1 do
-    if units == 0 then
+-- Remembers `cost` units that were found to fit; what was later than now happened now.
+local function charge(s, cost)
+  -- From the end of the list: the number of its units, then what is not before now.
+  local is_new, ending, at_now = not s.newest_us, 1, cost
+  while s.newest_us and s.newest_us >= now_us do
+    local part = redis.call('LRANGE', s.key, string.format('%.0f', -2 - ending),
+      string.format('%.0f', -1 - ending))
+    local time_us, units, elements = -1, 0, 0
+    if part[1] then
+      time_us, units, elements = moment(part, #part)
+    end
+    if time_us < now_us then
       break
     end
-    if not charged_at or kept[at][1] == charged_at then
-      local taken = math.min(units, kept[at][2])
-      kept[at][2] = kept[at][2] - taken
-      units = units - taken
-      s.units = s.units - taken
-    end
+    ending, at_now = ending + elements, at_now + units
   end
-  redis.call('DEL', key)
-  s.elements = 0
-  for at = 1, #kept do
-    if kept[at][2] > 0 then
-      redis.call('RPUSH', key, text(kept[at][1]))
-      s.elements = s.elements + 1
-      if kept[at][2] > 1 then
-        redis.call('RPUSH', key, text(-kept[at][2]))
-        s.elements = s.elements + 1
-      end
-    end
+  if cost > 0 then
+    s.gone = 0
+  else
+    -- What has left the window stays until there is something to write.
+    s.gone_elements = 0
   end
-  A.close(key, q, s)
+  if s.gone_elements > 0 or ending > 1 then
+    redis.call('LTRIM', s.key, string.format('%.0f', s.gone_elements),
+      string.format('%.0f', -1 - ending))
+  elseif not is_new then
+    redis.call('RPOP', s.key)
+  end
+  s.held = s.held + cost
+  local units_text = string.format('%.0f', s.held + s.gone)
+  if at_now == 1 then
+    redis.call('RPUSH', s.key, now_text, units_text)
+  elseif at_now > 1 then
+    redis.call('RPUSH', s.key, now_text, string.format('%.0f', -at_now), units_text)
+  else
+    redis.call('RPUSH', s.key, units_text)
+  end
+  if at_now > 0 then
+    s.newest_us = now_us
+  end
+  expire(s.key, reset_after(s), is_new)
 end
 
-function A.overcharge(key, q, s, units)
-  local taken = math.min(units, math.max(0, 2 * q.l - A.held(s)))
-  if taken > 0 then
-    A.charge(key, q, s, taken)
-  else
-    A.settle(key, q, s)
-    A.close(key, q, s)
-  end
-  return units - taken
+-- Units that still fit.
+local function remaining(s)
+  return math.max(0, s.max_requests - s.held)
 end
+
+if AMENDS then
+  -- Drops up to `units` of those admitted at a time; the newest where it is not known.
+  function refund(s, units, charged_at_us)
+    -- The list is written anew: refunds are rare, and it holds at most 2·L units.
+    local list = redis.call('LRANGE', s.key, string.format('%.0f', s.gone_elements), '-2')
+    redis.call('DEL', s.key)
+    local kept, at = {}, #list
+    while at > 0 do
+      local time_us, count, elements = moment(list, at)
+      at = at - elements
+      time_us = math.min(time_us, now_us)
+      if not charged_at_us or time_us == math.min(charged_at_us, now_us) then
+        local taken = math.min(units, count)
+        units, count, s.held = units - taken, count - taken, s.held - taken
+      end
+      if count > 0 then
+        kept[#kept + 1] = { time_us, count }
+      end
+    end
+    s.newest_us = kept[1] and kept[1][1]
+    for nth = #kept, 1, -1 do
+      local time_text = string.format('%.0f', kept[nth][1])
+      if kept[nth][2] > 1 then
+        redis.call('RPUSH', s.key, time_text, string.format('%.0f', -kept[nth][2]))
+      else
+        redis.call('RPUSH', s.key, time_text)
+      end
+    end
+    if s.newest_us then
+      redis.call('RPUSH', s.key, string.format('%.0f', s.held))
+      expire(s.key, reset_after(s), true)
+    end
+  end
+
+  -- Remembers units whether they fit or not, up to 2·L in all; returns those forgiven.
+  function overcharge(s, units)
+    local taken = math.min(units, math.max(0, 2 * s.max_requests - s.held))
+    charge(s, taken)
+    return units - taken
+  end
 end

@@ -1,21 +1,47 @@
-//! Who may make admin calls: without a token, only somebody on this machine who was not sent here
-//! by a proxy or by a web page.
+//! Who may make admin calls: whoever has the token; without one, only somebody on this machine who
+//! was not sent here by a proxy or by a web page.
 
 use std::net::SocketAddr;
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use subtle::ConstantTimeEq;
+use tollkeeper_policy::Secret;
+
+use super::Engine;
 use super::problem::Problem;
 
-pub(super) async fn guard(request: Request, next: Next) -> Result<Response, Problem> {
+pub(super) async fn guard(
+    State(engine): Engine,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    if let Some(token) = engine.policy().admin_token() {
+        if !carries(request.headers(), token) {
+            return Err(Problem::unauthorized("admin calls need `Authorization: Bearer TOKEN`"));
+        }
+        return Ok(next.run(request).await);
+    }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
     match refusal(peer, request.uri(), request.headers()) {
         None => Ok(next.run(request).await),
-        Some(reason) => Err(Problem::forbidden(format!("admin calls are closed here: {reason}"))),
+        Some(reason) => Err(Problem::forbidden(format!(
+            "admin calls are closed here: {reason}; `admin: {{ token: … }}` opens them"
+        ))),
     }
+}
+
+/// Whether the call carries the token. How long it takes tells nothing about how much of it fits.
+fn carries(headers: &HeaderMap, token: &Secret) -> bool {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(given), None) = (given.next(), given.next()) else { return false };
+    let bearer = given.as_bytes().split_first_chunk::<7>();
+    bearer.is_some_and(|(scheme, given)| {
+        scheme.eq_ignore_ascii_case(b"bearer ") && given.ct_eq(token.expose().as_bytes()).into()
+    })
 }
 
 /// Why the call is refused, if it is.

@@ -4,18 +4,20 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
-use tollkeeper_engine::{Ask, Target};
-use tollkeeper_policy::nearest;
+use tollkeeper_engine::{Ask, EngineError, Target};
+use tollkeeper_policy::{Attributes, nearest};
 
 use super::body::{MAX_BATCH_BODY, MAX_BODY, object};
 use super::fields::Fields;
 use super::problem::Problem;
 use super::{Engine, encode};
 
-/// The most checks of one batch.
+/// The most checks of one batch, and how many of them are under way at once.
 const MAX_BATCH: usize = 1000;
+const BATCH_WIDTH: usize = 128;
 
 const FIELDS: [&str; 5] = ["key", "rule", "limit", "algorithm", "cost"];
 
@@ -34,7 +36,7 @@ impl Asked {
     pub(super) fn take(fields: &mut Fields) -> Result<Self, Problem> {
         if fields.take("attributes").is_some() {
             return Err(Problem::bad_request(
-                "`attributes` cannot be matched yet; send `rule` and `key`, or `limit` and `key`",
+                "`attributes` do not go with this call; send `rule` and `key`, or `limit` and `key`",
             ));
         }
         let algorithm = fields.text("algorithm")?;
@@ -87,21 +89,54 @@ pub(super) fn known_with(own: &[&'static str]) -> Vec<&'static str> {
     FIELDS.iter().chain(own).copied().collect()
 }
 
+/// The request that `attributes` describe, for which the policy finds the rules.
+fn described(fields: &mut Fields) -> Result<Option<Attributes>, Problem> {
+    let Some(value) = fields.take("attributes") else { return Ok(None) };
+    let Value::Object(pairs) = value else {
+        return Err(Problem::field("attributes", &value.to_string(), "an object of texts"));
+    };
+    let mut attributes = Attributes::new();
+    for (name, value) in pairs {
+        let Value::String(text) = value else {
+            let field = format!("attributes.{name}");
+            return Err(Problem::field(&field, &value.to_string(), "a string"));
+        };
+        attributes.set(&name, &text).map_err(|error| Problem::bad_request(error.to_string()))?;
+    }
+    Ok(Some(attributes))
+}
+
 pub(super) async fn check(State(engine): Engine, body: Body) -> Result<Response, Problem> {
     let mut fields = object(body, MAX_BODY).await?;
+    if let Some(request) = described(&mut fields)? {
+        fields.finish(&["attributes"])?;
+        let judgement = engine.judge(engine.meet(&request)).await?;
+        return Ok(encode::judged(&judgement, engine.policy().headers()));
+    }
     let asked = Asked::take(&mut fields)?;
-    fields.finish(&FIELDS)?;
+    fields.finish(&known_with(&["attributes"]))?;
     let verdict = engine.check(asked.ask()).await?;
-    Ok(encode::answer(&verdict))
+    Ok(encode::answer(&verdict, engine.policy().headers()))
 }
 
 pub(super) async fn reserve(State(engine): Engine, body: Body) -> Result<Response, Problem> {
     let mut fields = object(body, MAX_BODY).await?;
-    let asked = Asked::take(&mut fields)?;
     let ttl_us = fields.duration_us("ttl")?;
-    fields.finish(&known_with(&["ttl"]))?;
+    if let Some(request) = described(&mut fields)? {
+        fields.finish(&["attributes", "ttl"])?;
+        let judgement = engine.judge_reserving(engine.meet(&request), ttl_us).await?;
+        return Ok(encode::judged(&judgement, engine.policy().headers()));
+    }
+    let asked = Asked::take(&mut fields)?;
+    fields.finish(&known_with(&["attributes", "ttl"]))?;
     let verdict = engine.reserve(asked.ask(), ttl_us).await?;
-    Ok(encode::answer(&verdict))
+    Ok(encode::answer(&verdict, engine.policy().headers()))
+}
+
+/// One entry of a batch.
+enum Entry {
+    Named(Asked),
+    Described(Attributes),
 }
 
 pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response, Problem> {
@@ -116,27 +151,49 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
         let detail = format!("`checks` has {} entries; expected 1 to {MAX_BATCH}", checks.len());
         return Err(Problem::bad_request(detail));
     }
-    let asked: Vec<Result<Asked, Problem>> =
-        checks.into_iter().enumerate().map(|(at, check)| asked_in_batch(at, check)).collect();
-    let asks: Vec<Ask<'_>> = asked.iter().flatten().map(Asked::ask).collect();
+    let entries: Vec<Result<Entry, Problem>> =
+        checks.into_iter().enumerate().map(|(at, check)| entry(at, check)).collect();
+    let (mut asks, mut encounters) = (Vec::new(), Vec::new());
+    for entry in entries.iter().flatten() {
+        match entry {
+            Entry::Named(asked) => asks.push(asked.ask()),
+            Entry::Described(request) => encounters.push(engine.meet(request)),
+        }
+    }
     let mut verdicts = engine.check_many(&asks).await.into_iter();
-    let results: Vec<Value> = asked
+    let mut judgements = Vec::with_capacity(encounters.len());
+    for some in encounters.chunks(BATCH_WIDTH) {
+        let judging = some.iter().map(|encounter| engine.judge(encounter.clone()));
+        judgements.extend(join_all(judging).await);
+    }
+    let mut judgements = judgements.into_iter();
+    let told = |told: Option<Result<Value, EngineError>>| match told {
+        Some(Ok(decision)) => decision,
+        Some(Err(error)) => Problem::from(error).to_json(),
+        None => Value::Null,
+    };
+    let results: Vec<Value> = entries
         .iter()
-        .map(|asked| match asked {
+        .map(|entry| match entry {
             Err(problem) => problem.to_json(),
-            Ok(_) => match verdicts.next() {
-                Some(Ok(verdict)) => encode::decision(&verdict),
-                Some(Err(error)) => Problem::from(error).to_json(),
-                None => Value::Null,
-            },
+            Ok(Entry::Named(_)) => {
+                told(verdicts.next().map(|verdict| verdict.map(|it| encode::decision(&it))))
+            }
+            Ok(Entry::Described(_)) => {
+                told(judgements.next().map(|judged| judged.map(|it| encode::judgement_json(&it))))
+            }
         })
         .collect();
     Ok(Json(json!({ "results": results })).into_response())
 }
 
-fn asked_in_batch(at: usize, check: Value) -> Result<Asked, Problem> {
+fn entry(at: usize, check: Value) -> Result<Entry, Problem> {
     let mut fields = Fields::of(&format!("checks[{at}]"), check)?;
+    if let Some(request) = described(&mut fields)? {
+        fields.finish(&["attributes"])?;
+        return Ok(Entry::Described(request));
+    }
     let asked = Asked::take(&mut fields)?;
-    fields.finish(&FIELDS)?;
-    Ok(asked)
+    fields.finish(&known_with(&["attributes"]))?;
+    Ok(Entry::Named(asked))
 }

@@ -3,27 +3,41 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::extract::{Request, State};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tollkeeper_engine::{Ask, HandleKind, Target};
+use tollkeeper_engine::{HandleKind, Judgement};
+use tollkeeper_tower::HttpRequest;
 
+use super::peer::Peer;
 use super::problem::Problem;
 use super::{Engine, encode};
 
-/// What a request to the route costs.
-const COST: u64 = 1;
-
 pub(super) async fn resource(
     State(engine): Engine,
-    headers: HeaderMap,
+    peer: Peer,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let ask = Ask { target: Target::EveryRule, key: None, cost: COST };
-    let verdict = engine.check(ask).await?;
+    let encounter = {
+        let policy = engine.policy();
+        let (method, headers) = (request.method(), request.headers());
+        let view = HttpRequest::new(method, request.uri(), headers, peer.ip(), policy.client_ip());
+        engine.meet(&view)
+    };
+    let policy = engine.policy();
+    let styles = policy.headers();
+    let body = |remaining: Option<u64>| {
+        Json(json!({ "message": "Here is your resource", "remaining": remaining }))
+    };
+    let verdict = match engine.judge(encounter).await? {
+        Judgement::Decided(verdict) => verdict,
+        Judgement::Missing { rule, part } => return Ok(encode::lacking(&rule, &part)),
+        _ => return Ok(body(None).into_response()),
+    };
     if !verdict.allowed() {
-        let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-        return Ok(encode::refusal(&verdict, accept));
+        let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        return Ok(encode::refusal(&verdict, styles, accept));
     }
     let decision = verdict.decision();
     if decision.delay_us > 0 {
@@ -33,6 +47,6 @@ pub(super) async fn resource(
         // A permit that cannot be given back ends by itself.
         let _ = engine.release(permit).await;
     }
-    let body = json!({ "message": "Here is your resource", "remaining": decision.remaining });
-    Ok((encode::headers(&verdict), Json(body)).into_response())
+    let remaining = Some(decision.remaining);
+    Ok((encode::headers(&verdict, styles), body(remaining)).into_response())
 }

@@ -2,14 +2,12 @@
 //! here, up, and nowhere else.
 
 use axum::Json;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tollkeeper_engine::{HandleKind, LimitVerdict, Verdict};
-
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+use tollkeeper_engine::{HandleKind, Judgement, LimitVerdict, Verdict};
+use tollkeeper_policy::HeaderStyle;
+use tollkeeper_tower::headers::{seconds, write};
 
 /// The problem type of a request that is over its quota.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -18,14 +16,53 @@ fn ms(us: u64) -> u64 {
     us.div_ceil(1000)
 }
 
-fn seconds(us: u64) -> u64 {
-    us.div_ceil(1_000_000)
+/// The answer of the API: the decision as JSON, 200, 429 or 503, with headers.
+pub(crate) fn answer(verdict: &Verdict, styles: &[HeaderStyle]) -> Response {
+    let status = if verdict.allowed() { StatusCode::OK } else { refusal_status(verdict) };
+    (status, headers(verdict, styles), Json(decision(verdict))).into_response()
 }
 
-/// The answer of the API: the decision as JSON, 200, 429 or 503, with headers.
-pub(crate) fn answer(verdict: &Verdict) -> Response {
-    let status = if verdict.allowed() { StatusCode::OK } else { refusal_status(verdict) };
-    (status, headers(verdict), Json(decision(verdict))).into_response()
+/// The answer of the API to a request for which the policy found the rules.
+pub(crate) fn judged(judgement: &Judgement, styles: &[HeaderStyle]) -> Response {
+    let status = match judgement {
+        Judgement::Decided(verdict) => return answer(verdict, styles),
+        Judgement::Free => StatusCode::OK,
+        _ => StatusCode::TOO_MANY_REQUESTS,
+    };
+    (status, Json(judgement_json(judgement))).into_response()
+}
+
+/// The same JSON, where no limit has any numbers.
+pub(crate) fn judgement_json(judgement: &Judgement) -> Value {
+    let mut body = json!({
+        "allowed": true,
+        "limit": null,
+        "remaining": null,
+        "reset_after_ms": 0,
+        "reset_at_ms": 0,
+        "retry_after_ms": 0,
+        "delay_ms": 0,
+        "rule": null,
+        "source": "policy",
+        "charged_at_us": null,
+        "limits": [],
+    });
+    match judgement {
+        Judgement::Decided(verdict) => return decision(verdict),
+        Judgement::Missing { rule, part } => {
+            body["allowed"] = false.into();
+            body["retry_after_ms"] = Value::Null;
+            body["rule"] = rule.as_str().into();
+            body["message"] = missing(rule, part).into();
+        }
+        _ => {}
+    }
+    body
+}
+
+/// What a request lacks.
+fn missing(rule: &str, part: &str) -> String {
+    format!("The request has no {part}, by which the rule {rule} counts")
 }
 
 /// Who was denied because the store failed has done nothing too often.
@@ -37,7 +74,7 @@ fn refusal_status(verdict: &Verdict) -> StatusCode {
 }
 
 /// The refusal that a client of a protected route sees.
-pub(crate) fn refusal(verdict: &Verdict, accept: Option<&str>) -> Response {
+pub(crate) fn refusal(verdict: &Verdict, styles: &[HeaderStyle], accept: Option<&str>) -> Response {
     let status = refusal_status(verdict);
     let mut body = json!({
         "error": "rate_limited",
@@ -58,7 +95,7 @@ pub(crate) fn refusal(verdict: &Verdict, accept: Option<&str>) -> Response {
     }
     let problem = accept.is_some_and(|accept| accept.contains("application/problem+json"));
     let kind = if problem { "application/problem+json" } else { "application/json" };
-    let mut headers = headers(verdict);
+    let mut headers = headers(verdict, styles);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     (status, headers, body.to_string()).into_response()
 }
@@ -77,19 +114,24 @@ fn message(verdict: &Verdict) -> String {
 }
 
 /// The headers of every answer, and those of a refusal.
-pub(crate) fn headers(verdict: &Verdict) -> HeaderMap {
-    let decision = verdict.decision();
+pub(crate) fn headers(verdict: &Verdict, styles: &[HeaderStyle]) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(6);
-    headers.insert(LIMIT, decision.limit.into());
-    headers.insert(REMAINING, decision.remaining.into());
-    headers.insert(RESET, seconds(decision.now_us + decision.reset_after_us).into());
-    if !decision.allowed {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(us) = decision.retry_after_us {
-            headers.insert(header::RETRY_AFTER, seconds(us).max(1).into());
-        }
-    }
+    write(&mut headers, styles, verdict);
     headers
+}
+
+/// The refusal of a request that lacks what a rule counts by.
+pub(crate) fn lacking(rule: &str, part: &str) -> Response {
+    let body = json!({
+        "error": "rate_limited",
+        "message": missing(rule, part),
+        "type": "about:blank",
+        "title": StatusCode::TOO_MANY_REQUESTS.canonical_reason(),
+        "status": StatusCode::TOO_MANY_REQUESTS.as_u16(),
+        "rule": rule,
+    });
+    let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+    (StatusCode::TOO_MANY_REQUESTS, headers, Json(body)).into_response()
 }
 
 /// The decision's JSON, as the API answers it.

@@ -14,14 +14,14 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Ready while every rule can be decided: by the store, or without it by rules that are not closed.
 pub(super) async fn ready(State(engine): Engine) -> Response {
-    let up = engine.store_answers().await;
+    let up = engine.store_decides().await;
     let policy = engine.policy();
     let standing = policy.store().on_failure;
     let is_closed = |choice: Option<OnFailure>| choice.unwrap_or(standing) == OnFailure::Closed;
     let closed: Vec<&str> = policy
         .rules()
         .iter()
-        .filter(|rule| is_closed(rule.on_failure()))
+        .filter(|rule| !rule.is_shadow() && is_closed(rule.on_failure()))
         .map(|rule| rule.name())
         .collect();
     let ready = up || closed.is_empty();

@@ -1,0 +1,197 @@
+//! The Redis store beside plain scripts for one algorithm each, on a server of its own.
+//!
+//! What a check costs is the processor time of the server and of the client, and the time that the
+//! caller waits. The plain scripts go over the same client library and as many connections.
+
+mod contestants;
+mod cpu;
+mod load;
+mod rounds;
+
+use std::sync::Arc;
+
+use contestants::{Contestant, Permits};
+use indicatif::{ProgressBar, ProgressStyle};
+use load::Sample;
+use rounds::{Rounds, Spread};
+use tokio::runtime::Runtime;
+use tollkeeper_testkit::redis_server::RedisServer;
+
+const ROUNDS: u64 = 5;
+const CALLS: u64 = 20_000;
+
+/// One caller alone waits for every answer.
+const CALLS_OF_ONE: u64 = 3_000;
+
+/// A connection for each caller: no call shares a read or a write of the server's with another.
+const UNMERGED: u64 = 64;
+
+/// As the store comes.
+const CONNECTIONS: usize = 2;
+
+/// The most that a check may cost the server, in terms of the plain script of its algorithm, and four
+/// limits in terms of one.
+const BAR_OF_ONE: f64 = 1.25;
+const BAR_OF_FOUR: f64 = 2.0;
+
+/// How long a caller may wait at half of the load that saturates.
+const BAR_P50_US: f64 = 1_000.0;
+const BAR_P99_US: f64 = 5_000.0;
+
+pub(crate) fn run() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let runtime = Runtime::new().unwrap();
+    println!("{ROUNDS} rounds of {CALLS} checks on 10 000 keys; medians (least–most)\n");
+    runtime.block_on(async {
+        unmerged(&server).await;
+        let most_per_second = by_callers(&server).await;
+        half_load(&server, most_per_second).await;
+        permits(&server).await;
+    });
+}
+
+/// Rounds of everything, in turns. One more round before them counts for nothing.
+async fn measure(
+    server: &RedisServer,
+    contestants: &[Arc<Contestant>],
+    callers: u64,
+    calls: u64,
+) -> Rounds {
+    let bar = progress((ROUNDS + 1) * contestants.len() as u64);
+    let mut rounds = Rounds::new(contestants.iter().map(|contestant| contestant.name));
+    for round in 0..=ROUNDS {
+        for (nth, contestant) in contestants.iter().enumerate() {
+            bar.set_message(format!("{callers} callers: {}", contestant.name));
+            let sample = load::closed(contestant, server.pid(), callers, calls, round).await;
+            if round > 0 {
+                rounds.push(nth, sample);
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    rounds
+}
+
+/// What a check costs the server when it comes alone, and what is demanded of it.
+async fn unmerged(server: &RedisServer) {
+    let connections = usize::try_from(UNMERGED).unwrap();
+    let contestants = contestants::all(server.port(), connections).await;
+    let rounds = measure(server, &contestants, UNMERGED, CALLS).await;
+    println!("µs of the server for a check: {UNMERGED} callers, each with a connection\n");
+    row(&["", "µs", "ratio", "to", "bar"]);
+    for (name, to, bar) in [
+        ("INCR", None, BAR_OF_ONE),
+        ("plain gcra, string", None, BAR_OF_ONE),
+        ("plain token bucket", None, BAR_OF_ONE),
+        ("token bucket", Some("plain token bucket"), BAR_OF_ONE),
+        ("plain gcra", None, BAR_OF_ONE),
+        ("gcra", Some("plain gcra"), BAR_OF_ONE),
+        ("plain fixed window", None, BAR_OF_ONE),
+        ("fixed window", Some("plain fixed window"), BAR_OF_ONE),
+        ("plain sliding counter", None, BAR_OF_ONE),
+        ("sliding counter", Some("plain sliding counter"), BAR_OF_ONE),
+        ("plain sliding log", None, BAR_OF_ONE),
+        ("sliding log", Some("plain sliding log"), BAR_OF_ONE),
+        ("four token buckets", Some("token bucket"), BAR_OF_FOUR),
+        ("four algorithms", Some("token bucket"), BAR_OF_FOUR),
+    ] {
+        let cost = rounds.of(name, |sample| sample.server_us).shown(1);
+        match to {
+            Some(to) => {
+                let ratio = rounds.ratio(name, to);
+                let bar = bar_shown(ratio.median, bar, &format!("{bar:.2}"));
+                row(&[name, &cost, &ratio.shown(2), to, &bar]);
+            }
+            None => row(&[name, &cost]),
+        }
+    }
+    println!();
+}
+
+/// What a check costs over few connections, on which calls meet. Returns what saturates.
+async fn by_callers(server: &RedisServer) -> f64 {
+    let contestants = contestants::all(server.port(), CONNECTIONS).await;
+    let mut most_per_second = 0.0;
+    for (callers, calls) in [(1, CALLS_OF_ONE), (64, CALLS), (256, CALLS)] {
+        let rounds = measure(server, &contestants, callers, calls).await;
+        println!("{callers} callers over {CONNECTIONS} connections\n");
+        row(&["", "server µs", "client µs", "checks/s", "p50 µs", "p99 µs"]);
+        for name in rounds.names() {
+            let shown = |number: fn(&Sample) -> f64, digits| rounds.of(name, number).shown(digits);
+            row(&[
+                name,
+                &shown(|sample| sample.server_us, 1),
+                &shown(|sample| sample.client_us, 1),
+                &shown(|sample| sample.per_second, 0),
+                &shown(|sample| sample.p50_us, 0),
+                &shown(|sample| sample.p99_us, 0),
+            ]);
+        }
+        println!();
+        most_per_second = rounds.of("gcra", |sample| sample.per_second).median;
+    }
+    most_per_second
+}
+
+/// How long callers wait when they come at half of the rate that saturates.
+async fn half_load(server: &RedisServer, most_per_second: f64) {
+    let contestants = contestants::all(server.port(), CONNECTIONS).await;
+    let gcra = contestants.iter().find(|contestant| contestant.name == "gcra").unwrap();
+    let per_second = most_per_second / 2.0;
+    let calls = u32::try_from(CALLS).unwrap();
+    let bar = progress(ROUNDS + 1);
+    let mut samples = Vec::new();
+    for round in 0..=ROUNDS {
+        bar.set_message(format!("{per_second:.0} checks a second"));
+        samples.push(load::open(gcra, server.pid(), per_second, calls, round).await);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let p50 = Spread::of(samples[1..].iter().map(|sample| sample.p50_us));
+    let p99 = Spread::of(samples[1..].iter().map(|sample| sample.p99_us));
+    println!("gcra at half of that load: {per_second:.0} checks a second, whoever waits\n");
+    row(&["", "µs", "", "", "bar"]);
+    row(&["p50", &p50.shown(0), "", "", &bar_shown(p50.median, BAR_P50_US, "1 ms")]);
+    row(&["p99", &p99.shown(0), "", "", &bar_shown(p99.median, BAR_P99_US, "5 ms")]);
+    println!();
+}
+
+/// What a permit costs by how many are held already.
+async fn permits(server: &RedisServer) {
+    println!("concurrency: µs of the server to take a permit and give it back\n");
+    row(&["permits held", "µs"]);
+    for held in [10, 1_000, 10_000] {
+        let bar = progress(ROUNDS + 1);
+        bar.set_message(format!("{held} permits held"));
+        let permits = Permits::hold(server.port(), held).await;
+        let mut costs = Vec::new();
+        for _ in 0..ROUNDS {
+            let before_us = cpu::used_us(server.pid());
+            for _ in 0..CALLS_OF_ONE {
+                permits.take_and_release(held).await;
+            }
+            costs.push((cpu::used_us(server.pid()) - before_us) / CALLS_OF_ONE as f64);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        row(&[&held.to_string(), &Spread::of(costs.into_iter()).shown(1)]);
+    }
+}
+
+/// Whether a bar is met, and which.
+fn bar_shown(number: f64, bar: f64, text: &str) -> String {
+    format!("{} ≤ {text}", if number <= bar { "met:" } else { "MISSED:" })
+}
+
+fn row(cells: &[&str]) {
+    let widths = [22, 20, 20, 22, 20, 20];
+    let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+    println!("{}", padded.collect::<String>().trim_end());
+}
+
+/// A bar for `steps` steps, where somebody watches.
+fn progress(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}").unwrap();
+    ProgressBar::new(steps).with_style(style)
+}

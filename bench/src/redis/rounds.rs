@@ -1,0 +1,68 @@
+//! The rounds of one table: medians, spreads, and ratios of what was measured side by side.
+
+use super::load::Sample;
+
+/// What every contestant gave in every round.
+pub(crate) struct Rounds {
+    names: Vec<&'static str>,
+    /// For each contestant, its rounds.
+    samples: Vec<Vec<Sample>>,
+}
+
+impl Rounds {
+    pub(crate) fn new(names: impl Iterator<Item = &'static str>) -> Self {
+        let names: Vec<_> = names.collect();
+        let samples = names.iter().map(|_| Vec::new()).collect();
+        Self { names, samples }
+    }
+
+    pub(crate) fn push(&mut self, contestant: usize, sample: Sample) {
+        self.samples[contestant].push(sample);
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.names.iter().copied()
+    }
+
+    /// One number of a contestant, over the rounds.
+    pub(crate) fn of(&self, name: &str, number: impl Fn(&Sample) -> f64) -> Spread {
+        Spread::of(self.rounds(name).iter().map(number))
+    }
+
+    /// The server's time of a contestant in terms of another's in the same round.
+    pub(crate) fn ratio(&self, name: &str, to: &str) -> Spread {
+        let pairs = self.rounds(name).iter().zip(self.rounds(to));
+        Spread::of(pairs.map(|(one, other)| one.server_us / other.server_us))
+    }
+
+    fn rounds(&self, name: &str) -> &[Sample] {
+        let at = self.names.iter().position(|known| *known == name).unwrap();
+        &self.samples[at]
+    }
+}
+
+/// The median of some rounds, the least and the most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    pub(crate) fn of(numbers: impl Iterator<Item = f64>) -> Self {
+        let mut numbers: Vec<f64> = numbers.collect();
+        numbers.sort_by(f64::total_cmp);
+        Self {
+            median: numbers[numbers.len() / 2],
+            least: numbers[0],
+            most: numbers[numbers.len() - 1],
+        }
+    }
+
+    /// `12.3 (11.0–14.2)`
+    pub(crate) fn shown(&self, digits: usize) -> String {
+        let Self { median, least, most } = self;
+        format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
+    }
+}

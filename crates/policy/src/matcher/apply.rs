@@ -1,0 +1,76 @@
+//! Decides whether one rule applies to a request whose path it matches, and how.
+
+use compact_str::CompactString;
+
+use super::facts::Facts;
+use super::key;
+use crate::request::RequestView;
+use crate::rule::{HeaderMatch, Match, Rule, WhenMissing};
+
+/// What a rule makes of a request.
+pub(super) enum Outcome {
+    /// It counts it.
+    Applies { tier: Option<usize>, key: CompactString, cost: u64 },
+    /// It denies it, since this part of its key is missing.
+    Denies { part: usize },
+    /// Nothing, for this reason.
+    Not(Why),
+}
+
+/// Why a rule does not apply to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// None of its paths is the request's.
+    Path,
+    /// None of its methods is the request's.
+    Method,
+    /// None of its hosts is the request's.
+    Host,
+    /// The header at this place is missing or another.
+    Header(usize),
+    /// The client's address is exempt.
+    ExemptIp,
+    /// The key is exempt.
+    ExemptKey,
+    /// The part of the key at this place is missing.
+    Missing(usize),
+}
+
+/// What `rule` makes of a request; `pattern` is the place of the path that matched, if it has any.
+pub(super) fn apply<R: RequestView + ?Sized>(
+    rule: &Rule,
+    pattern: Option<usize>,
+    facts: &Facts<'_, R>,
+) -> Outcome {
+    if let Some(why) = mismatch(rule.match_(), facts) {
+        return Outcome::Not(why);
+    }
+    if rule.exempt().has_ip(|| facts.ip()) {
+        return Outcome::Not(Why::ExemptIp);
+    }
+    let key = match key::key(rule, pattern, facts) {
+        Ok(key) => key,
+        Err(part) if rule.on_missing() == WhenMissing::Deny => return Outcome::Denies { part },
+        Err(part) => return Outcome::Not(Why::Missing(part)),
+    };
+    if key::is_exempt(rule, &key) {
+        return Outcome::Not(Why::ExemptKey);
+    }
+    let tier = rule.tiers().and_then(|tiers| tiers.position(facts.told(tiers.by())?));
+    let cost = rule.cost();
+    let told = cost.source().and_then(|source| facts.told(source));
+    Outcome::Applies { tier, key, cost: cost.of(told) }
+}
+
+/// What does not hold of all that a rule asks for beside the path.
+fn mismatch<R: RequestView + ?Sized>(match_: &Match, facts: &Facts<'_, R>) -> Option<Why> {
+    if !facts.has_method_of(match_) {
+        return Some(Why::Method);
+    }
+    let is_one = |host: &str| match_.hosts().iter().any(|pattern| pattern.matches_normal(host));
+    if !match_.hosts().is_empty() && !facts.host().is_some_and(is_one) {
+        return Some(Why::Host);
+    }
+    let holds = |header: &HeaderMatch| header.holds(facts.header(header.name()));
+    match_.headers().iter().position(|header| !holds(header)).map(Why::Header)
+}

@@ -1,0 +1,53 @@
+//! Owns [`Facts`]: what is worked out of a request once, however many rules ask for it.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::net::IpAddr;
+
+use crate::request::RequestView;
+use crate::rule::{Match, Source, host, methods};
+
+/// A request and what has been worked out of it.
+pub(super) struct Facts<'r, R: ?Sized> {
+    pub(super) request: &'r R,
+    pub(super) ipv6_prefix: u8,
+    /// The bit of the method among those of a rule.
+    method: u16,
+    host: OnceCell<Option<Cow<'r, str>>>,
+}
+
+impl<'r, R: RequestView + ?Sized> Facts<'r, R> {
+    pub(super) fn new(request: &'r R, ipv6_prefix: u8) -> Self {
+        let method = request.method().map_or(0, methods::bit);
+        Self { request, ipv6_prefix, method, host: OnceCell::new() }
+    }
+
+    /// Whether the method is one of a rule's.
+    pub(super) fn has_method_of(&self, match_: &Match) -> bool {
+        match_.takes_method(self.request.method(), self.method)
+    }
+
+    /// The host in its normal form.
+    pub(super) fn host(&self) -> Option<&str> {
+        self.host.get_or_init(|| host::normal(self.request.host()?)).as_deref()
+    }
+
+    /// A header without the blanks around it, which are no part of it.
+    pub(super) fn header(&self, name: &str) -> Option<&'r str> {
+        self.request.header(name).map(|value| value.trim_matches([' ', '\t']))
+    }
+
+    /// The client's address; an IPv4 one as such, however it is written.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.request.ip().map(|ip| ip.to_canonical())
+    }
+
+    /// What a source says, if it counts in this request.
+    pub(super) fn told(&self, source: &Source) -> Option<&'r str> {
+        match source {
+            Source::Header(name) if self.request.is_trusted() => self.header(name),
+            Source::Header(_) => None,
+            Source::Attribute(name) => self.request.attribute(name),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Owns [`Peer`]: who is at the other end of the connection.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
+
+/// The address at the other end, where it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(Option<SocketAddr>);
+
+impl Peer {
+    pub(super) fn ip(self) -> Option<IpAddr> {
+        self.0.map(|address| address.ip())
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0)))
+    }
+}

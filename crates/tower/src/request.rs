@@ -1,0 +1,99 @@
+//! Owns [`HttpRequest`]: a request over HTTP, as rules look at it.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Method, Uri, header};
+use tollkeeper_policy::{ClientIp, RequestView};
+
+use crate::client_ip::{Client, client};
+
+/// A request, by its parts.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpRequest<'a> {
+    method: &'a str,
+    path: &'a str,
+    query: Option<&'a str>,
+    host: Option<&'a str>,
+    headers: &'a HeaderMap,
+    client: Option<Client>,
+    route: Option<&'a str>,
+}
+
+impl<'a> HttpRequest<'a> {
+    /// A request as it came from `peer`, if that is known.
+    #[must_use]
+    pub fn new(
+        method: &'a Method,
+        uri: &'a Uri,
+        headers: &'a HeaderMap,
+        peer: Option<IpAddr>,
+        settings: &ClientIp,
+    ) -> Self {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        Self {
+            method: method.as_str(),
+            path: uri.path(),
+            query: uri.query(),
+            // In HTTP/2 the host stands in the URI.
+            host: uri.authority().map(http::uri::Authority::as_str).or(host),
+            headers,
+            client: peer.map(|peer| client(settings, peer, headers)),
+            route: None,
+        }
+    }
+
+    /// The same request under what the app calls its route, such as `/users/{id}`.
+    #[must_use]
+    pub fn routed(self, route: &'a str) -> Self {
+        Self { route: Some(route), ..self }
+    }
+
+    /// The same request as a proxy in front says that it was.
+    #[must_use]
+    pub fn forwarded(
+        self,
+        method: &'a str,
+        path_and_query: &'a str,
+        host: Option<&'a str>,
+    ) -> Self {
+        let (path, query) = match path_and_query.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (path_and_query, None),
+        };
+        Self { method, path, query, host: host.or(self.host), ..self }
+    }
+}
+
+impl RequestView for HttpRequest<'_> {
+    fn method(&self) -> Option<&str> {
+        Some(self.method)
+    }
+
+    fn path(&self) -> Option<&str> {
+        Some(self.path)
+    }
+
+    fn query(&self) -> Option<&str> {
+        self.query
+    }
+
+    fn host(&self) -> Option<&str> {
+        self.host
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn ip(&self) -> Option<IpAddr> {
+        self.client.map(|client| client.ip)
+    }
+
+    fn route(&self) -> Option<&str> {
+        self.route
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.client.is_some_and(|client| client.via_trusted)
+    }
+}
