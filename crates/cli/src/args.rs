@@ -39,6 +39,11 @@ Exit code: 0 allowed, 1 denied, 2 no answer.")]
   tollkeeper validate policies/api.yaml
   tollkeeper validate --json | jq .rules")]
     Validate(ValidateArgs),
+    /// Show which rules a request meets, with which keys and limits, and why the others not
+    #[command(after_help = "Examples:
+  tollkeeper explain --method GET --path /api/x --header 'x-api-key: k' --ip 1.2.3.4
+  tollkeeper explain policies/api.yaml --path /search --attribute plan=pro --json")]
+    Explain(ExplainArgs),
     /// Replay a trace in virtual time and show what each request would have met
     #[command(after_help = "Examples:
   tollkeeper simulate -c tollkeeper.yaml --trace trace.csv
@@ -110,6 +115,40 @@ pub(crate) struct ValidateArgs {
     #[arg(short, long, value_name = "F", conflicts_with = "file")]
     pub(crate) config: Option<PathBuf>,
     /// Print rules or errors as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The policy file [default: ./tollkeeper.yaml]
+    #[arg(value_name = "F")]
+    pub(crate) file: Option<PathBuf>,
+    /// The policy file, as the other commands take it
+    #[arg(short, long, value_name = "F", conflicts_with = "file")]
+    pub(crate) config: Option<PathBuf>,
+    /// The request's method
+    #[arg(long, default_value = "GET")]
+    pub(crate) method: String,
+    /// Its path, with or without a query
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
+    /// The host that it asks for
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+    /// The client's address
+    #[arg(long)]
+    pub(crate) ip: Option<String>,
+    /// A header, as `NAME: VALUE`; may come several times
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// Something that the app says of it, as `NAME=VALUE`; may come several times
+    #[arg(long = "attribute", value_name = "NAME=VALUE")]
+    pub(crate) attributes: Vec<String>,
+    /// Let headers that set a cost or a tier not count, as from a client that is no trusted proxy
+    #[arg(long)]
+    pub(crate) untrusted: bool,
+    /// Print it as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub(crate) mod check;
+pub(crate) mod explain;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod simulate;

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Serve(args) => command::serve::run(&args),
         Command::Check(args) => command::check::run(&args),
+        Command::Explain(args) => command::explain::run(&args),
         Command::Validate(args) => command::validate::run(&args),
         Command::Simulate(args) => command::simulate::run(&args),
         Command::Schema => command::schema::run(),

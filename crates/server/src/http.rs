@@ -40,14 +40,8 @@ pub(crate) struct App {
     pub(crate) reloader: Option<Arc<Reloader>>,
 }
 
-/// Every route.
-pub(crate) fn router(app: App) -> Router {
-    let admin = Router::new()
-        .route("/debug/state", get(debug::state))
-        .route("/debug/reset", post(debug::reset))
-        .route("/metrics", get(status::metrics))
-        .route("/policy/reload", post(policy::reload))
-        .layer(from_fn_with_state(app.clone(), admin::guard));
+/// What everybody may call.
+pub(crate) fn calls() -> Router<App> {
     Router::new()
         .route("/v1/check", post(check::check))
         .route("/v1/check/batch", post(check::batch))
@@ -61,7 +55,21 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/resource", any(demo::resource))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(status::ready))
-        .merge(admin)
+}
+
+/// What operators may call.
+pub(crate) fn admin_calls(app: &App) -> Router<App> {
+    Router::new()
+        .route("/debug/state", get(debug::state))
+        .route("/debug/reset", post(debug::reset))
+        .route("/metrics", get(status::metrics))
+        .route("/policy/reload", post(policy::reload))
+        .layer(from_fn_with_state(app.clone(), admin::guard))
+}
+
+/// The routes of one door, with what is told where there is none.
+pub(crate) fn finish(routes: Router<App>, app: App) -> Router {
+    routes
         .fallback(async |uri: Uri| Problem::not_found(uri.path()))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             Problem::method_not_allowed(&method, uri.path())

@@ -1,9 +1,10 @@
 //! Owns [`Server`]: binds, serves a bounded number of connections, and drains when it is told to
 //! stop.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -63,19 +64,27 @@ pub enum ServeError {
 /// A server that listens and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    http: TcpListener,
+    admin: Option<TcpListener>,
     app: App,
+}
+
+/// Where connections come in, and what answers them.
+struct Door {
+    listener: TcpListener,
+    router: Router,
 }
 
 impl Server {
     /// Listens where the policy says.
     pub async fn bind(policy: Policy) -> Result<Self, ServeError> {
-        let address = policy.listen().http.ok_or(ServeError::NoDoor)?;
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|source| ServeError::Bind { address, source })?;
-        let address = listener.local_addr()?;
-        Ok(Self { listener, address, app: app(policy)? })
+        let listen = policy.listen().clone();
+        let http = bind(listen.http.ok_or(ServeError::NoDoor)?).await?;
+        let admin = match listen.admin {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        Ok(Self { http, admin, app: app(policy)? })
     }
 
     /// Waits until the store can be asked. If it cannot, the server serves all the same: the
@@ -93,9 +102,13 @@ impl Server {
     }
 
     /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> Result<SocketAddr, ServeError> {
+        Ok(self.http.local_addr()?)
+    }
+
+    /// Where it listens for admin calls, if that is elsewhere.
+    pub fn admin_address(&self) -> Result<Option<SocketAddr>, ServeError> {
+        Ok(self.admin.as_ref().map(TcpListener::local_addr).transpose()?)
     }
 
     /// Serves until `stop` is ready, then lets requests under way finish for a while.
@@ -106,7 +119,7 @@ impl Server {
             beside.spawn(reload::watch(Arc::clone(reloader)));
             beside.spawn(reload::at_hangup(Arc::clone(reloader)));
         }
-        let router = http::router(self.app);
+        let doors = doors(self.http, self.admin, self.app);
         let connections = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut stop = std::pin::pin!(stop);
@@ -114,9 +127,9 @@ impl Server {
             let next = async {
                 // The semaphore is never closed.
                 let place = Arc::clone(&places).acquire_owned().await.ok();
-                (place, self.listener.accept().await)
+                (place, accept(&doors).await)
             };
-            let (place, accepted) = tokio::select! {
+            let (place, (nth, accepted)) = tokio::select! {
                 next = next => next,
                 () = &mut stop => break,
             };
@@ -124,18 +137,48 @@ impl Server {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let connection = connections.watch(serve(stream, peer, router.clone()));
+            let connection = connections.watch(serve(stream, peer, doors[nth].router.clone()));
             tokio::spawn(async move {
                 // A connection that breaks off is its client's affair.
                 let _ = connection.await;
                 drop(place);
             });
         }
-        drop(self.listener);
+        drop(doors);
         drop(beside);
         // What is not done by then is cut off.
         let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
     }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| ServeError::Bind { address, source })
+}
+
+/// Admin calls have a door of their own, or share the API's.
+fn doors(http: TcpListener, admin: Option<TcpListener>, app: App) -> Vec<Door> {
+    let (calls, admin_calls) = (http::calls(), http::admin_calls(&app));
+    let Some(admin) = admin else {
+        return vec![Door { listener: http, router: http::finish(calls.merge(admin_calls), app) }];
+    };
+    vec![
+        Door { listener: http, router: http::finish(calls, app.clone()) },
+        Door { listener: admin, router: http::finish(admin_calls, app) },
+    ]
+}
+
+/// The next connection, and the door at which it came.
+async fn accept(doors: &[Door]) -> (usize, std::io::Result<(TcpStream, SocketAddr)>) {
+    poll_fn(|context| {
+        for (nth, door) in doors.iter().enumerate() {
+            if let Poll::Ready(accepted) = door.listener.poll_accept(context) {
+                return Poll::Ready((nth, accepted));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 type Connection = hyper::server::conn::http1::Connection<TokioIo<TcpStream>, Handler>;

@@ -74,7 +74,12 @@ async fn serve(
         Some(file) => server.reloading(file),
         None => server,
     };
-    let address = server.address();
+    let address = server.address().map_err(Failure::told)?;
+    let admin = match server.admin_address().map_err(Failure::told)? {
+        Some(admin) => format!("\n  admin  http://{admin}"),
+        None => String::new(),
+    };
+    let states = server.admin_address().ok().flatten().unwrap_or(address);
     if let Err(error) = server.store_opened().await {
         warn(&format!(
             "{error}\n  until it can be used, each rule decides by its on_failure (default {on_failure})"
@@ -82,10 +87,10 @@ async fn serve(
     }
     announce(&format!(
         "tollkeeper {} with {origin}: {}
-  http   http://{address}  ({store})
+  http   http://{address}  ({store}){admin}
   try    curl -i http://{address}/api/resource
          curl -s http://{address}/v1/check -d '{{\"key\":\"alice\",\"limit\":\"10/min\"}}'
-         curl -s http://{address}/debug/state
+         curl -s http://{states}/debug/state
   stop   Ctrl-C",
         env!("CARGO_PKG_VERSION"),
         limits.join(", "),

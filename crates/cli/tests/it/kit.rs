@@ -73,6 +73,8 @@ impl Drop for Folder {
 pub(crate) struct Service {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Where admin calls are answered, if that is elsewhere.
+    pub(crate) admin: Option<SocketAddr>,
     pub(crate) folder: Folder,
 }
 
@@ -92,15 +94,14 @@ impl Service {
             .stderr(File::create(folder.path.join("log")).unwrap())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines
-            .find_map(|line| {
-                let line = line.unwrap();
-                let address = line.trim().strip_prefix("http   http://")?.split(' ').next()?;
-                Some(address.parse().unwrap())
-            })
-            .unwrap();
-        Self { child, address, folder }
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let told = |line: &str, door: &str| -> Option<SocketAddr> {
+            let address = line.trim().strip_prefix(door)?.trim().strip_prefix("http://")?;
+            Some(address.split(' ').next()?.parse().unwrap())
+        };
+        let address = lines.find_map(|line| told(&line, "http ")).unwrap();
+        let admin = lines.next().and_then(|line| told(&line, "admin "));
+        Self { child, address, admin, folder }
     }
 
     /// What it has said on standard error.
@@ -123,9 +124,11 @@ impl Service {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Reply {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.write_all(&request(method, path, headers, body)).unwrap();
-        read_reply(&mut BufReader::new(stream))
+        send_to(self.address, &request(method, path, headers, body))
+    }
+
+    pub(crate) fn get_at(address: SocketAddr, path: &str) -> Reply {
+        send_to(address, &request("GET", path, &[], b""))
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {
@@ -142,6 +145,12 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn send_to(address: SocketAddr, bytes: &[u8]) -> Reply {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(bytes).unwrap();
+    read_reply(&mut BufReader::new(stream))
 }
 
 /// The bytes of a request.

@@ -9,6 +9,7 @@ mod kit;
 mod outage;
 mod redis;
 mod reload;
+mod rules;
 mod serve;
 mod simulate;
 mod validate;
