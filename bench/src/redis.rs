@@ -12,16 +12,21 @@ use std::sync::Arc;
 
 use contestants::{Contestant, Permits};
 use indicatif::{ProgressBar, ProgressStyle};
-use load::Sample;
+use load::{Cost, Sample};
 use rounds::{Rounds, Spread};
 use tokio::runtime::Runtime;
 use tollkeeper_testkit::redis_server::RedisServer;
 
 const ROUNDS: u64 = 5;
-const CALLS: u64 = 20_000;
 
-/// One caller alone waits for every answer.
-const CALLS_OF_ONE: u64 = 3_000;
+/// The slices of a round, in which everybody has a turn, and the calls of a turn; fewer where one
+/// caller alone waits for every answer.
+const SLICES: u64 = 10;
+const CALLS: u64 = 2_048;
+const CALLS_OF_ONE: u64 = 300;
+
+/// Calls of everybody before the first round: every key is in use.
+const WARM_UP: u64 = 20 * contestants::KEYS;
 
 /// A connection for each caller: no call shares a read or a write of the server's with another.
 const UNMERGED: u64 = 64;
@@ -41,7 +46,8 @@ const BAR_P99_US: f64 = 5_000.0;
 pub(crate) fn run() {
     let server = RedisServer::start("redis-server", &[]).unwrap();
     let runtime = Runtime::new().unwrap();
-    println!("{ROUNDS} rounds of {CALLS} checks on 10 000 keys; medians (least–most)\n");
+    let (calls, keys) = (SLICES * CALLS, contestants::KEYS);
+    println!("{ROUNDS} rounds of {calls} checks on {keys} keys; medians (least–most)\n");
     runtime.block_on(async {
         unmerged(&server).await;
         let most_per_second = by_callers(&server).await;
@@ -50,24 +56,25 @@ pub(crate) fn run() {
     });
 }
 
-/// Rounds of everything, in turns. One more round before them counts for nothing.
+/// Rounds of everything, in turns.
 async fn measure(
     server: &RedisServer,
     contestants: &[Arc<Contestant>],
     callers: u64,
     calls: u64,
 ) -> Rounds {
-    let bar = progress((ROUNDS + 1) * contestants.len() as u64);
+    let bar = progress(ROUNDS * SLICES * contestants.len() as u64);
     let mut rounds = Rounds::new(contestants.iter().map(|contestant| contestant.name));
-    for round in 0..=ROUNDS {
-        for (nth, contestant) in contestants.iter().enumerate() {
-            bar.set_message(format!("{callers} callers: {}", contestant.name));
-            let sample = load::closed(contestant, server.pid(), callers, calls, round).await;
-            if round > 0 {
-                rounds.push(nth, sample);
+    for _ in 0..ROUNDS {
+        let mut costs = vec![Cost::default(); contestants.len()];
+        for _ in 0..SLICES {
+            for (contestant, cost) in contestants.iter().zip(&mut costs) {
+                bar.set_message(format!("{callers} callers: {}", contestant.name));
+                cost.add(load::closed(contestant, server.pid(), callers, calls).await);
+                bar.inc(1);
             }
-            bar.inc(1);
         }
+        rounds.push(costs.into_iter().map(Cost::of_one));
     }
     bar.finish_and_clear();
     rounds
@@ -77,6 +84,13 @@ async fn measure(
 async fn unmerged(server: &RedisServer) {
     let connections = usize::try_from(UNMERGED).unwrap();
     let contestants = contestants::all(server.port(), connections).await;
+    let bar = progress(contestants.len() as u64);
+    for contestant in &contestants {
+        bar.set_message(format!("warming up: {}", contestant.name));
+        load::closed(contestant, server.pid(), UNMERGED, WARM_UP).await;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
     let rounds = measure(server, &contestants, UNMERGED, CALLS).await;
     println!("µs of the server for a check: {UNMERGED} callers, each with a connection\n");
     row(&["", "µs", "ratio", "to", "bar"]);
@@ -87,6 +101,8 @@ async fn unmerged(server: &RedisServer) {
         ("token bucket", Some("plain token bucket"), BAR_OF_ONE),
         ("plain gcra", None, BAR_OF_ONE),
         ("gcra", Some("plain gcra"), BAR_OF_ONE),
+        ("plain gcra, new keys", None, BAR_OF_ONE),
+        ("gcra, new keys", Some("plain gcra, new keys"), BAR_OF_ONE),
         ("plain fixed window", None, BAR_OF_ONE),
         ("fixed window", Some("plain fixed window"), BAR_OF_ONE),
         ("plain sliding counter", None, BAR_OF_ONE),
@@ -139,17 +155,17 @@ async fn half_load(server: &RedisServer, most_per_second: f64) {
     let contestants = contestants::all(server.port(), CONNECTIONS).await;
     let gcra = contestants.iter().find(|contestant| contestant.name == "gcra").unwrap();
     let per_second = most_per_second / 2.0;
-    let calls = u32::try_from(CALLS).unwrap();
-    let bar = progress(ROUNDS + 1);
+    let calls = u32::try_from(SLICES * CALLS).unwrap();
+    let bar = progress(ROUNDS);
+    bar.set_message(format!("{per_second:.0} checks a second"));
     let mut samples = Vec::new();
-    for round in 0..=ROUNDS {
-        bar.set_message(format!("{per_second:.0} checks a second"));
-        samples.push(load::open(gcra, server.pid(), per_second, calls, round).await);
+    for _ in 0..ROUNDS {
+        samples.push(load::open(gcra, server.pid(), per_second, calls).await.of_one());
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let p50 = Spread::of(samples[1..].iter().map(|sample| sample.p50_us));
-    let p99 = Spread::of(samples[1..].iter().map(|sample| sample.p99_us));
+    let p50 = Spread::of(samples.iter().map(|sample| sample.p50_us));
+    let p99 = Spread::of(samples.iter().map(|sample| sample.p99_us));
     println!("gcra at half of that load: {per_second:.0} checks a second, whoever waits\n");
     row(&["", "µs", "", "", "bar"]);
     row(&["p50", &p50.shown(0), "", "", &bar_shown(p50.median, BAR_P50_US, "1 ms")]);
@@ -162,7 +178,7 @@ async fn permits(server: &RedisServer) {
     println!("concurrency: µs of the server to take a permit and give it back\n");
     row(&["permits held", "µs"]);
     for held in [10, 1_000, 10_000] {
-        let bar = progress(ROUNDS + 1);
+        let bar = progress(ROUNDS);
         bar.set_message(format!("{held} permits held"));
         let permits = Permits::hold(server.port(), held).await;
         let mut costs = Vec::new();

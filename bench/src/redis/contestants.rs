@@ -10,19 +10,28 @@ use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, IntoConnectionInfo};
 use tollkeeper_core::{Check, Quota, Rate, RedisAddress, RedisUrl, Request, Store, Ticket};
 use tollkeeper_redis::{RedisStore, Settings};
+use tollkeeper_testkit::dice::Dice;
+
+/// How many keys there are.
+pub(crate) const KEYS: u64 = 2_000;
 
 /// So much that nobody is denied, and that comes back so slowly that no bucket becomes as new.
 const COUNT: u64 = 1_000_000;
-const INTERVAL_US: u64 = 2_000_000;
+const INTERVAL_US: u64 = 1_000_000_000;
 
 /// A window that does not end too often, and one in which a log does not grow too long.
 const WINDOW_US: u64 = 60_000_000;
 const LOG_WINDOW_US: u64 = 1_000_000;
 
+/// Ends the name of a contestant whose every key is new.
+const NEW_KEYS: &str = "new keys";
+
 /// One of those that are compared.
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     kind: Kind,
+    /// Whether nobody has asked for its keys before.
+    new_keys: bool,
 }
 
 enum Kind {
@@ -32,8 +41,9 @@ enum Kind {
 }
 
 impl Contestant {
-    /// Asks once, for the `nth` key.
-    pub(crate) async fn ask(&self, nth: u64) {
+    /// Asks once, for a key by the dice.
+    pub(crate) async fn ask(&self, dice: &mut Dice) {
+        let nth = if self.new_keys { dice.roll() } else { dice.below(KEYS) };
         match &self.kind {
             Kind::Incr(links) => {
                 let mut command = redis::cmd("INCR");
@@ -63,13 +73,15 @@ impl Contestant {
 pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
     let links = Arc::new(Links::open(port, connections).await);
     let store = Arc::new(open_store(port, connections).await);
-    let mut all = vec![Contestant { name: "INCR", kind: Kind::Incr(Arc::clone(&links)) }];
+    let incr = Kind::Incr(Arc::clone(&links));
+    let mut all = vec![Contestant { name: "INCR", kind: incr, new_keys: false }];
     let interval = INTERVAL_US.to_string();
     let per_second = (1e6 / INTERVAL_US as f64).to_string();
     let (window, log_window) = (WINDOW_US.to_string(), LOG_WINDOW_US.to_string());
     for (name, text, parameter) in [
         ("plain token bucket", include_str!("../../lua/token_bucket.lua"), &per_second),
         ("plain gcra", include_str!("../../lua/gcra.lua"), &interval),
+        ("plain gcra, new keys", include_str!("../../lua/gcra.lua"), &interval),
         ("plain gcra, string", include_str!("../../lua/gcra_string.lua"), &interval),
         ("plain fixed window", include_str!("../../lua/fixed_window.lua"), &window),
         ("plain sliding counter", include_str!("../../lua/sliding_window_counter.lua"), &window),
@@ -77,12 +89,13 @@ pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
     ] {
         let args = vec![COUNT.to_string(), parameter.clone(), "1".to_owned()];
         let kind = Kind::Plain { links: Arc::clone(&links), sha: links.load(text).await, args };
-        all.push(Contestant { name, kind });
+        all.push(Contestant { name, kind, new_keys: name.ends_with(NEW_KEYS) });
     }
     for (name, quotas) in ours() {
         let limits = quotas.into_iter().enumerate();
         let limits = limits.map(|(nth, quota)| (format!("{name}{nth}"), quota)).collect();
-        all.push(Contestant { name, kind: Kind::Ours { store: Arc::clone(&store), limits } });
+        let kind = Kind::Ours { store: Arc::clone(&store), limits };
+        all.push(Contestant { name, kind, new_keys: name.ends_with(NEW_KEYS) });
     }
     all.into_iter().map(Arc::new).collect()
 }
@@ -98,6 +111,7 @@ fn ours() -> Vec<(&'static str, Vec<Quota>)> {
     vec![
         ("token bucket", vec![token_bucket]),
         ("gcra", vec![gcra]),
+        ("gcra, new keys", vec![gcra]),
         ("fixed window", vec![fixed_window]),
         ("sliding counter", vec![counter]),
         ("sliding log", vec![log]),

@@ -1,6 +1,7 @@
 //! Asks contestants as many callers do at once, and measures what that costs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,17 @@ use tollkeeper_testkit::dice::Dice;
 use super::contestants::Contestant;
 use super::cpu;
 
-/// How many keys there are.
-const KEYS: u64 = 10_000;
+/// What some calls cost, all together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cost {
+    server_us: f64,
+    client_us: f64,
+    took: Duration,
+    /// How long the caller of each waited.
+    waits: Vec<Duration>,
+}
 
-/// What one round of one contestant cost.
+/// What a call costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) server_us: f64,
@@ -24,31 +32,57 @@ pub(crate) struct Sample {
     pub(crate) p99_us: f64,
 }
 
+impl Cost {
+    /// Adds what further calls cost.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.server_us += other.server_us;
+        self.client_us += other.client_us;
+        self.took += other.took;
+        self.waits.extend(other.waits);
+    }
+
+    /// The cost of one of them.
+    pub(crate) fn of_one(mut self) -> Sample {
+        let calls = self.waits.len() as f64;
+        self.waits.sort_unstable();
+        let quantile = |per_cent: usize| {
+            let at = (self.waits.len() * per_cent / 100).min(self.waits.len() - 1);
+            self.waits[at].as_secs_f64() * 1e6
+        };
+        Sample {
+            server_us: self.server_us / calls,
+            client_us: self.client_us / calls,
+            per_second: calls / self.took.as_secs_f64(),
+            p50_us: quantile(50),
+            p99_us: quantile(99),
+        }
+    }
+}
+
 /// `callers` callers ask `calls` times in all, each again as soon as it has an answer.
 pub(crate) async fn closed(
     contestant: &Arc<Contestant>,
     server: u32,
     callers: u64,
     calls: u64,
-    seed: u64,
-) -> Sample {
+) -> Cost {
     let before = Before::now(server);
     let mut running = JoinSet::new();
-    for caller in 0..callers {
+    for _ in 0..callers {
         let contestant = Arc::clone(contestant);
         running.spawn(async move {
-            let mut dice = Dice::new(seed * callers + caller);
-            let mut times = Vec::new();
+            let mut dice = new_dice();
+            let mut waits = Vec::new();
             for _ in 0..calls / callers {
                 let asked = Instant::now();
-                contestant.ask(dice.below(KEYS)).await;
-                times.push(asked.elapsed());
+                contestant.ask(&mut dice).await;
+                waits.push(asked.elapsed());
             }
-            times
+            waits
         });
     }
-    let times = running.join_all().await.concat();
-    before.sample(server, times)
+    let waits = running.join_all().await.concat();
+    before.cost(server, waits)
 }
 
 /// Asks `per_second` times a second, whether there was an answer or not. A call that is late by our
@@ -58,20 +92,18 @@ pub(crate) async fn open(
     server: u32,
     per_second: f64,
     calls: u32,
-    seed: u64,
-) -> Sample {
+) -> Cost {
     let before = Before::now(server);
     let (runtime, contestant) = (Handle::current(), Arc::clone(contestant));
     let pacing = thread::spawn(move || {
-        let mut dice = Dice::new(seed);
         let mut running = JoinSet::new();
         let started = Instant::now();
         for nth in 0..calls {
             let due = started + Duration::from_secs_f64(f64::from(nth) / per_second);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            let (contestant, key) = (Arc::clone(&contestant), dice.below(KEYS));
+            let (contestant, mut dice) = (Arc::clone(&contestant), new_dice());
             let asking = async move {
-                contestant.ask(key).await;
+                contestant.ask(&mut dice).await;
                 due.elapsed()
             };
             running.spawn_on(asking, &runtime);
@@ -79,8 +111,14 @@ pub(crate) async fn open(
         running
     });
     let paced = tokio::task::spawn_blocking(|| pacing.join().unwrap());
-    let times = paced.await.unwrap().join_all().await;
-    before.sample(server, times)
+    let waits = paced.await.unwrap().join_all().await;
+    before.cost(server, waits)
+}
+
+/// Dice that nobody has rolled before.
+fn new_dice() -> Dice {
+    static SEED: AtomicU64 = AtomicU64::new(0);
+    Dice::new(SEED.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Where the counters stood.
@@ -96,20 +134,12 @@ impl Before {
         Self { at: Instant::now(), server_us, client_us }
     }
 
-    fn sample(&self, server: u32, mut times: Vec<Duration>) -> Sample {
-        let took = self.at.elapsed();
-        let (server_us, client_us) = (cpu::used_us(server), cpu::used_us(std::process::id()));
-        let calls = times.len() as f64;
-        times.sort_unstable();
-        let quantile = |per_cent: usize| {
-            times[(times.len() * per_cent / 100).min(times.len() - 1)].as_secs_f64() * 1e6
-        };
-        Sample {
-            server_us: (server_us - self.server_us) / calls,
-            client_us: (client_us - self.client_us) / calls,
-            per_second: calls / took.as_secs_f64(),
-            p50_us: quantile(50),
-            p99_us: quantile(99),
+    fn cost(&self, server: u32, waits: Vec<Duration>) -> Cost {
+        Cost {
+            took: self.at.elapsed(),
+            server_us: cpu::used_us(server) - self.server_us,
+            client_us: cpu::used_us(std::process::id()) - self.client_us,
+            waits,
         }
     }
 }

@@ -16,8 +16,9 @@ impl Rounds {
         Self { names, samples }
     }
 
-    pub(crate) fn push(&mut self, contestant: usize, sample: Sample) {
-        self.samples[contestant].push(sample);
+    /// Adds a round: a sample of everybody.
+    pub(crate) fn push(&mut self, round: impl Iterator<Item = Sample>) {
+        self.samples.iter_mut().zip(round).for_each(|(samples, sample)| samples.push(sample));
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {

@@ -116,10 +116,15 @@ impl Veils {
         }
         let unread = unread.map_or(lines.len(), |line| line - 1);
         let mut below: Option<usize> = None;
-        for (index, line) in lines.iter().enumerate().skip(unread) {
+        for (index, line) in lines.iter().enumerate() {
+            let mut hide = |bytes: Range<usize>| {
+                if index >= unread {
+                    self.add(index + 1, line, bytes);
+                }
+            };
             let indent = line.len() - line.trim_start().len();
             if below.is_some_and(|of| indent > of || line.trim().is_empty()) {
-                self.add(index + 1, line, indent..line.len());
+                hide(indent..line.len());
                 continue;
             }
             let start = line.match_indices(':').find(|(at, _)| {
@@ -129,7 +134,7 @@ impl Veils {
             });
             below = start.map(|_| indent);
             if let Some((at, _)) = start {
-                self.add(index + 1, line, at + 1..line.len());
+                hide(at + 1..line.len());
             }
         }
     }

@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use tollkeeper_policy::limits::{MAX_DEPTH, MAX_ERRORS, MAX_LIMITS, MAX_NODES, MAX_RULES};
+use tollkeeper_policy::limits::{
+    MAX_DEPTH, MAX_ERRORS, MAX_EXEMPT_KEYS, MAX_HEADERS, MAX_HOSTS, MAX_KEY_PARTS, MAX_LIMITS,
+    MAX_METHODS, MAX_NETWORKS, MAX_NODES, MAX_PATHS, MAX_PATTERN_BYTES, MAX_PATTERN_SEGMENTS,
+    MAX_RULES, MAX_STATUSES, MAX_TIERS,
+};
 use tollkeeper_policy::{Policy, PolicyErrors};
 
 fn parse(text: &str) -> Result<Policy, PolicyErrors> {
@@ -100,4 +104,43 @@ fn errors_of_a_file() {
 fn the_same_mistake_behind_aliases_is_told_once() {
     let errors = parse("rules:\n  a: &a { limit: 1 }\n  b: *a\n  c: *a\n").unwrap_err();
     assert_eq!(errors.iter().count(), 1);
+}
+
+#[test]
+fn lists_of_a_rule() {
+    type One = fn(usize) -> String;
+    let cases: [(&str, usize, One); 9] = [
+        ("match: { path: [@] }", MAX_PATHS, |i| format!("/p{i}")),
+        ("match: { methods: [@] }", MAX_METHODS, |i| format!("M{i}")),
+        ("match: { host: [@] }", MAX_HOSTS, |i| format!("h{i}.test")),
+        ("match: { headers: { @ } }", MAX_HEADERS, |i| format!("x{i}: v")),
+        ("key: [@]", MAX_KEY_PARTS, |i| format!("header:x{i}")),
+        ("refund_on: [@]", MAX_STATUSES, |i| format!("{}", 100 + i)),
+        ("exempt: { ips: [@] }", MAX_NETWORKS, |i| format!("10.0.{}.{}", i / 256, i % 256)),
+        ("key: ip, exempt: { keys: [@] }", MAX_EXEMPT_KEYS, |i| format!("k{i}")),
+        ("tiers: { by: attribute:p, limits: { @ } }", MAX_TIERS, |i| format!("t{i}: 1/s")),
+    ];
+    for (lines, max, one) in cases {
+        let file = |count: usize| {
+            let list: Vec<String> = (0..count).map(one).collect();
+            format!("rules: {{ r: {{ limit: 1/s, {} }} }}", lines.replace('@', &list.join(", ")))
+        };
+        assert!(parse(&file(max)).is_ok(), "{lines}");
+        let told = message(&file(max + 1));
+        assert!(told.contains(&format!("has {} ", max + 1)), "{told}");
+        let told = message(&file(0));
+        assert!(told.contains("has 0 "), "{told}");
+    }
+}
+
+#[test]
+fn patterns_of_paths() {
+    let file =
+        |path: &str| format!("rules: {{ r: {{ limit: 1/s, match: {{ path: \"{path}\" }} }} }}");
+    let long = |length: usize| format!("/{}", "a".repeat(length - 1));
+    assert!(parse(&file(&long(MAX_PATTERN_BYTES))).is_ok());
+    assert!(message(&file(&long(MAX_PATTERN_BYTES + 1))).contains("which is too long"));
+    let deep = |count: usize| "/a".repeat(count);
+    assert!(parse(&file(&deep(MAX_PATTERN_SEGMENTS))).is_ok());
+    assert!(message(&file(&deep(MAX_PATTERN_SEGMENTS + 1))).contains("too many segments"));
 }

@@ -8,6 +8,8 @@ const FILES: &[&str] = &[
     "listen: { http: \"127.0.0.1:8080\" }\nstore:\n  url: memory://\n  max_keys: 1000\n  when_full: deny\nrules:\n  per-key:\n    limits: [20/s, 5000/day]\n    shadow: true\n",
     "store:\n  url: redis://app:p%40ss@[::1]:6379/2\n  timeout: 20ms\n  on_failure: closed\n  connections: 4\n  nodes: 3\n  prefix: rl\nrules: { r: { limit: 1/s, on_failure: open } }\n",
     "store: { url: \"redis+unix:///run/r.sock?db=1&user=u&pass=p\", ca: x }\nrules: { r: { limit: 1/s } }\n",
+    "listen: { gateway: \"127.0.0.1:1\", admin: \"[::1]:2\" }\nupstream: http://a:1\nadmin: { token: 0123456789abcdef }\nclient_ip: { trusted_proxies: [10.0.0.0/8], ipv6_prefix: 56 }\nheaders: [ietf, openai]\nrules: { r: { limit: 1/s } }\n",
+    "rules:\n  r:\n    limit: 1/s\n    match: { path: [\"/a/{b}/**\", /c%2Fd], methods: [GET], host: \"*.a\", headers: { x: \"*\" } }\n    key: [ip, header:x, cookie:y, query:z]\n    when_missing: deny\n    cost: { header: c, min: 1, max: 9, default: 2 }\n    tiers: { by: attribute:p, limits: { pro: [2/s, 3/min], free: 1/h } }\n    refund_on: [5xx, 404]\n    exempt: { ips: [10.0.0.1], keys: [k] }\n",
     "---\nrules:\n  a: &a\n    limit: ${LIMIT:-5/s}\n  b: *a\n  c: !t { limit: \"1\\u002fs\", <<: *a }\n...\n",
     "rules:\r\n  ? x\r\n  : { limit: |\r\n      5/s\r\n }\r\n\tä: 'it''s'\r\n  l:\r\n  - >-\r\n    1 per 1 s\r\n",
 ];
@@ -66,6 +68,19 @@ const PIECES: &[&str] = &[
     "@",
     "?pass=",
     "timeout:",
+    "match:",
+    "path:",
+    "/a/{b}/**",
+    "headers:",
+    "key:",
+    "cost:",
+    "tiers:",
+    "limits: {",
+    "admin:",
+    "token:",
+    "upstream:",
+    "http://a",
+    "exempt:",
 ];
 
 /// Reads the bytes and shows what is wrong with them.

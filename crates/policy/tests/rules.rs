@@ -5,7 +5,7 @@
 use tollkeeper_core::limits::MAX_NAME_BYTES;
 use tollkeeper_core::{Algorithm, LeakMode, Quota, Rate};
 use tollkeeper_policy::limits::{MAX_LIMITS, MAX_RULE_NAME_BYTES, MAX_RULES};
-use tollkeeper_policy::{Policy, Rule, RuleError};
+use tollkeeper_policy::{Cost, Exempt, Match, Networks, Policy, Rule, RuleError};
 
 fn window(max_requests: u64) -> Quota {
     Quota::fixed_window(max_requests, 60_000_000).unwrap()
@@ -93,4 +93,80 @@ fn bad_policies_are_refused() {
     assert!(many(MAX_RULES).is_ok());
     assert!(matches!(many(MAX_RULES + 1), Err(RuleError::TooManyRules { .. })));
     assert!(Policy::from_rules([]).unwrap().rules().is_empty());
+}
+
+fn rule() -> Rule {
+    Rule::new("r", [window(1)]).unwrap()
+}
+
+#[test]
+fn a_rule_made_in_code_is_the_one_of_the_file() {
+    let made = rule()
+        .matching(
+            Match::any()
+                .path("/a/**")
+                .and_then(|match_| match_.path("/b/{id}"))
+                .and_then(|match_| match_.method("GET"))
+                .and_then(|match_| match_.host("*.example.com"))
+                .and_then(|match_| match_.header("X-A", "*"))
+                .unwrap(),
+        )
+        .keyed_by(["ip", "header:X-B"])
+        .unwrap()
+        .costing(Cost::told("attribute:n", 0..=9, 2).unwrap())
+        .with_tiers("header:x-plan", [("pro", vec![window(5)])])
+        .unwrap()
+        .refunding(["5xx", "404"])
+        .unwrap()
+        .exempting(
+            Exempt::nobody().ips(Networks::parse(["10.0.0.0/8"]).unwrap()).key("a|b").unwrap(),
+        );
+    let file = "rules:
+  r:
+    algorithm: fixed_window
+    limit: 1/min
+    match: { path: [/a/**, \"/b/{id}\"], methods: GET, host: \"*.example.com\", headers: { x-a: \"*\" } }
+    key: [ip, header:x-b]
+    cost: { attribute: n, min: 0, max: 9, default: 2 }
+    tiers: { by: header:x-plan, limits: { pro: 5/min } }
+    refund_on: [5xx, 404]
+    exempt: { ips: 10.0.0.0/8, keys: a|b }";
+    let policy = Policy::parse(file, &|_| None).unwrap();
+    let shown = |rule: &Rule| format!("{rule:?}").replace("label: \"\"", "");
+    assert_eq!(shown(&made), shown(&policy.rules()[0]));
+    assert_eq!(made.match_(), policy.rules()[0].match_());
+    assert_eq!(made.exempt(), policy.rules()[0].exempt());
+}
+
+#[test]
+fn parts_of_rules_that_are_refused_in_code() {
+    let told = |refused: Result<Rule, RuleError>| refused.unwrap_err().to_string();
+    assert_eq!(
+        told(rule().keyed_by(["ip", "hedaer:x"])),
+        "`key` is `hedaer:x`, which is not known; expected `ip`, `header:NAME`, `cookie:NAME`, \
+         `query:NAME`, `route`, `method`, `host`, `user` or `attribute:NAME`; \
+         did you mean `header:x`?"
+    );
+    assert!(
+        told(rule().refunding(["6xx"])).starts_with("`refund_on` is `6xx`, which is no status")
+    );
+    let tiers = |by: &str, tiers: Vec<(String, Vec<Quota>)>| told(rule().with_tiers(by, tiers));
+    let pro = || vec![("pro".to_owned(), vec![window(5)])];
+    assert!(tiers("plan", pro()).starts_with("`by` is `plan`"));
+    assert_eq!(tiers("attribute:p", vec![]), "rule `r` has 0 tiers; expected 1 to 64");
+    let twice = [pro(), pro()].concat();
+    assert_eq!(tiers("attribute:p", twice), "rule `r` has two tiers with the name `pro`");
+    let nameless = vec![(String::new(), vec![window(5)])];
+    assert!(tiers("attribute:p", nameless).contains("whose name has 0 bytes"));
+    let empty = vec![("pro".to_owned(), vec![])];
+    assert_eq!(tiers("attribute:p", empty), "tier `pro`: rule `r` has no limit");
+    let many = (0..65).map(|i| (i.to_string(), vec![window(5)])).collect();
+    assert_eq!(tiers("attribute:p", many), "rule `r` has 65 tiers; expected 1 to 64");
+    for cost in [0, 1 << 53] {
+        assert!(Cost::fixed(cost).is_err());
+    }
+    assert!(Cost::fixed((1 << 53) - 1).is_ok());
+    for (min, max, default) in [(5, 4, 5), (0, 0, 0), (1, 5, 6), (1, 5, 0), (0, 1 << 53, 1)] {
+        assert!(Cost::told("attribute:n", min..=max, default).is_err());
+    }
 }

@@ -1,6 +1,6 @@
 //! Single facts: a changed limit, a look, the life of a key, what can be seen and forgotten.
 
-use tollkeeper_core::{Filter, Quota, Rate, Store};
+use tollkeeper_core::{Amended, Amendment, Change, Filter, Quota, Rate, Store};
 
 use super::{MINUTE_US, START_US, Verdict, ask, require, slow_quotas};
 use crate::replay::Harness;
@@ -37,6 +37,27 @@ pub(super) fn a_look_changes_nothing<H: Harness>(harness: &H) -> Verdict {
         ask(harness, &quota, &key, 7)?;
         let after = seen()?;
         require(before == after, || format!("{key}: {before:?} became {after:?}"))?;
+    }
+    Ok(())
+}
+
+/// What is beyond so many units is taken, once, also from a key that nobody has used; permits are
+/// held and not taken.
+pub(super) fn at_most_so_much_is_left<H: Harness>(harness: &H) -> Verdict {
+    harness.clock().set(START_US);
+    for quota in slow_quotas(10) {
+        let key = format!("left {}", quota.algorithm());
+        let permits = matches!(quota, Quota::Concurrency(_));
+        for (units, left) in [(12, 10), (7, 7), (7, 7), (9, 7), (0, 0)] {
+            let change = Change::LeaveAtMost { units };
+            let amendment = Amendment { limit: "suite", quota: &quota, key: &key, change };
+            let amended = harness.block_on(harness.store().amend(&[amendment]));
+            let expected = if permits { Amended::Unknown } else { Amended::Done { forgiven: 0 } };
+            require(amended == [Ok(expected)], || format!("{key}: {amended:?}"))?;
+            let remaining = ask(harness, &quota, &key, 0)?.outcomes()[0].remaining;
+            let left = if permits { 10 } else { left };
+            require(remaining == left, || format!("{key}: {remaining} left, not {left}"))?;
+        }
     }
     Ok(())
 }
