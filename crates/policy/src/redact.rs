@@ -104,14 +104,16 @@ impl Veils {
     /// Hides tokens: where the file can be read, where they stand; where it cannot, what follows
     /// the name of one, and the lines that are indented below it.
     fn add_tokens(&mut self, text: &str, lines: &[&str]) {
-        let (pieces, unread) = yaml::secrets(text);
-        for piece in &pieces {
-            for number in piece.from.0..=piece.to.0 {
+        let (secrets, unread) = yaml::secrets(text);
+        for (from, to) in secrets {
+            for number in from.0..=to.0 {
                 let Some(line) = lines.get(number.saturating_sub(1)) else { continue };
-                let start = if number == piece.from.0 { byte_at(line, piece.from.1) } else { 0 };
-                let end = if number == piece.to.0 { byte_at(line, piece.to.1) } else { line.len() };
-                let written = line.get(start..end).unwrap_or_default().trim_end();
-                self.add(number, line, start..start + written.len());
+                let start = if number == from.0 { byte_at(line, from.1) } else { 0 };
+                let end = if number == to.0 { byte_at(line, to.1) } else { line.len() };
+                let written = line.get(start..end).unwrap_or_default();
+                // After the name come a colon and blanks.
+                let shown = written.len() - written.trim_start_matches([':', ' ', '\t']).len();
+                self.add(number, line, start + shown..start + written.trim_end().len().max(shown));
             }
         }
         let unread = unread.map_or(lines.len(), |line| line - 1);
@@ -134,7 +136,8 @@ impl Veils {
             });
             below = start.map(|_| indent);
             if let Some((at, _)) = start {
-                hide(at + 1..line.len());
+                let blanks = line[at + 1..].len() - line[at + 1..].trim_start().len();
+                hide(at + 1 + blanks..line.len());
             }
         }
     }
@@ -237,15 +240,15 @@ mod tests {
             ("url: redis://:a\n  b@h", "url: ***"),
             ("url: \"redis://:a", "url: \"redis://***"),
             ("x: { url: redis://:${P}@h }", "x: { url: redis://***"),
-            ("admin: { token: hunter2, x: 1 }", "admin: { token: ***, ***: *** }"),
-            ("admin: { token: \"hunter2\" }", "admin: { token: *** }"),
-            ("admin: { token: \"${TOKEN}\" }", "admin: { token: \"${TOKEN}\" }"),
-            ("admin: { token: \"${TOKEN:-hunter2}\" }", "admin: { token: *** }"),
-            ("admin: hunter2", "admin: ***"),
-            ("admin: { hunter2 }", "admin: { *** }"),
-            ("admin: [hunter2, [x]]", "admin: [***, [***]]"),
-            ("{ admin_token: hunter2, x: 1 }", "{ admin_token: ***, x: 1 }"),
-            ("admin: { token: hunter2", "admin:***"),
+            ("admin: { token: hunter2, x: 1 }", "admin: ***"),
+            ("{ admin: { token: \"hunter2\" }, x: 1 }", "{ admin: ***, x: 1 }"),
+            ("admin: &hunter2 x", "admin: ***"),
+            ("admin: *hunter2", "admin: ***"),
+            ("x: { token: hunter2 , y: 1 }", "x: { token: *** , y: 1 }"),
+            ("x: { \"token\": \"hunter2\" , y: 1 }", "x: { \"token\": *** , y: 1 }"),
+            ("{ admin_token: [hunter2, [x]], x: 1 }", "{ admin_token: ***, x: 1 }"),
+            ("admin: { token: hunter2", "admin: ***"),
+            ("x: { admin: y, token_bucket: 1 }", "x: { admin: y, token_bucket: 1 }"),
             ("listen: { http: x }", "listen: { http: x }"),
         ] {
             assert_eq!(shown(line), expected);

@@ -205,6 +205,16 @@ async fn look_at<L: Link>(link: &L) -> Result<(), Fault> {
             Err(fault) => return Err(fault),
         }
     }
+    // Scripts write and then limit the life of what they wrote. Who may do only the first would
+    // leave keys for ever, so that is asked before, of a key that nobody has.
+    for name in ["PEXPIREAT", "PEXPIRE"] {
+        let limit = Command::new(name).arg("rl:{tollkeeper}:nobody").arg("1");
+        match link.call(&limit).await {
+            Err(fault) if fault.forbids(name) => return Err(fault),
+            Err(fault @ (Fault::Unconnected { .. } | Fault::Broken { .. })) => return Err(fault),
+            _ => {}
+        }
+    }
     Ok(())
 }
 

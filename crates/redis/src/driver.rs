@@ -133,6 +133,13 @@ impl Fault {
         matches!(self, Self::Refused(refusal) if refusal.says(wanted))
     }
 
+    /// Whether the server answered that we may not run this command.
+    pub(crate) fn forbids(&self, command: &str) -> bool {
+        let command = command.to_ascii_lowercase();
+        self.says("NOPERM")
+            && matches!(self, Self::Refused(refusal) if refusal.text.contains(&command))
+    }
+
     /// The same for whoever comes later, and whose call is not sent any more.
     pub(crate) fn unsent(self) -> Self {
         match self {

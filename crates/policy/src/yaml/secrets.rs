@@ -1,13 +1,15 @@
 //! Finds where secrets stand in a file that may not be valid: whatever a field has whose name ends
 //! with `token`, and all that stands under `admin`, but for the door of that name.
 
-use saphyr_parser::{Event, Parser};
+use saphyr_parser::{Event, Marker, Parser};
 
-use super::pieces::Piece;
 use super::syntax::check_text;
 
 /// The map of secrets at the top of the file.
 const ADMIN: &str = "admin";
+
+/// A line, from 1, and a column, from 0.
+pub(crate) type Place = (usize, usize);
 
 /// Whether what a field of this name has is a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
@@ -20,71 +22,60 @@ struct Open {
     is_map: bool,
     /// Whether a key comes next.
     key_next: bool,
-    /// Whether all of it is secret.
-    secret: bool,
-    /// Whether the value that comes next is.
-    next_is_secret: bool,
+    /// Where the name of a secret ends whose value comes next, or goes on.
+    secret: Option<Place>,
 }
 
-/// The secrets, and the line from which on the file could not be read.
-pub(crate) fn secrets(text: &str) -> (Vec<Piece>, Option<usize>) {
+/// The secrets, each from the end of its name to its own end, and the line from which on the file
+/// could not be read.
+pub(crate) fn secrets(text: &str) -> (Vec<(Place, Place)>, Option<usize>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if check_text(text).is_err() {
         return (Vec::new(), Some(1));
     }
     let mut found = Vec::new();
     let mut open: Vec<Open> = Vec::new();
-    let mut line = 1;
+    let mut last = (1, 0);
     for event in Parser::new_from_str(text) {
         let Ok((event, span)) = event else {
-            return (found, Some(line));
+            let unended = open.iter().filter_map(|open| open.secret);
+            found.extend(unended.map(|from| (from, last)));
+            return (found, Some(last.0));
         };
-        line = span.start.line().max(1);
-        match event {
-            Event::Scalar(scalar, ..) => {
-                let is_key = open.last().is_some_and(|open| open.is_map && open.key_next);
-                let secret = begins(&mut open, Some(&scalar));
-                // The names of fields are no secrets, but what stands in the place of one may be.
-                let shown = scalar.is_empty() || is_variable(&scalar);
-                if secret && !shown && !(is_key && is_secret_name(&scalar)) {
-                    let from = (line, span.start.col());
-                    let to = (span.end.line().max(line), span.end.col());
-                    found.push(Piece { text: scalar.into_owned(), from, to });
-                }
-            }
-            Event::Alias(_) => drop(begins(&mut open, None)),
+        let ends = match event {
+            Event::Scalar(name, ..) => value(&mut open, Some((&name, place(&span.end)))),
+            Event::Alias(_) => value(&mut open, None),
             Event::MappingStart(..) | Event::SequenceStart(..) => {
-                let secret = begins(&mut open, None);
                 let is_map = matches!(event, Event::MappingStart(..));
-                open.push(Open { is_map, key_next: is_map, secret, next_is_secret: false });
+                open.push(Open { is_map, key_next: is_map, secret: None });
+                None
             }
-            Event::MappingEnd | Event::SequenceEnd => drop(open.pop()),
-            _ => {}
-        }
+            Event::MappingEnd | Event::SequenceEnd => {
+                open.pop();
+                value(&mut open, None)
+            }
+            _ => None,
+        };
+        found.extend(ends.map(|from| (from, place(&span.end))));
+        last = place(&span.start);
     }
     (found, None)
 }
 
-/// Notes that a key or a value begins, and says whether it is a secret.
-fn begins(open: &mut [Open], key: Option<&str>) -> bool {
+/// Notes that a key or a value has ended; if it was a secret, says where its name ended. `text` is
+/// that of a single one, with its end.
+fn value(open: &mut [Open], text: Option<(&str, Place)>) -> Option<Place> {
     let is_top = open.len() == 1;
-    let Some(inner) = open.last_mut() else { return false };
-    let is_key = inner.is_map && inner.key_next;
-    let secret = inner.secret || (!is_key && inner.next_is_secret);
-    if is_key {
-        let is_secret = |key: &str| is_secret_name(key) && (is_top || key != ADMIN);
-        inner.next_is_secret = key.is_some_and(is_secret);
+    let inner = open.last_mut().filter(|inner| inner.is_map)?;
+    inner.key_next = !inner.key_next;
+    if inner.key_next {
+        return inner.secret.take();
     }
-    if inner.is_map {
-        inner.key_next = !inner.key_next;
-    }
-    secret
+    let is_secret = |name: &str| is_secret_name(name) && (is_top || name != ADMIN);
+    inner.secret = text.filter(|(name, _)| is_secret(name)).map(|(_, end)| end);
+    None
 }
 
-/// Whether the file has only the name of a variable there.
-fn is_variable(text: &str) -> bool {
-    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| {
-        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.is_empty()
-    })
+fn place(mark: &Marker) -> Place {
+    (mark.line().max(1), mark.col())
 }

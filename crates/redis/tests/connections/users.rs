@@ -90,10 +90,24 @@ async fn who_may_not_run_scripts_is_told_what_to_grant() {
 async fn a_script_that_may_not_do_everything_may_have_begun() {
     let programs = peers::servers().unwrap().into_iter().chain([peers::oldest_redis().unwrap()]);
     for program in programs {
-        for rules in ["~rl:* +@all -time", "~rl:* +@all -@write"] {
-            let (server, store) = with_rules(&program, rules).await;
-            let error = ask_soon(&store).await.unwrap_err();
-            check_told(&error, Ran::Perhaps, &["127.0.0.1:", "ACL SETUSER", GRANTED]);
+        let (server, store) = with_rules(&program, "~rl:* +@all -time").await;
+        let error = ask_soon(&store).await.unwrap_err();
+        check_told(&error, Ran::Perhaps, &["127.0.0.1:", "ACL SETUSER", GRANTED]);
+        assert_eq!(server.command(&["DBSIZE"]).unwrap().integer(), Some(0));
+    }
+}
+
+/// Scripts are not undone when they fail: who may write but not limit the life of a key would
+/// leave keys for ever. Such a user is refused before anything is written.
+#[tokio::test]
+async fn a_user_who_may_not_limit_the_life_of_keys_is_refused_before_anything_is_written() {
+    let programs = peers::servers().unwrap().into_iter().chain([peers::oldest_redis().unwrap()]);
+    for program in programs {
+        for rules in ["~rl:* +@all -pexpireat", "~rl:* +@all -@write"] {
+            let server = Launch::new(&program).user(USER, PASSWORD, rules).start().unwrap();
+            let url = url_as(server.port(), Some(USER), Some(PASSWORD));
+            let error = RedisStore::connect(&url, patient()).await.unwrap_err();
+            check_told(&error, Ran::No, &["127.0.0.1:", "pexpireat", "ACL SETUSER", GRANTED]);
             assert_eq!(server.command(&["DBSIZE"]).unwrap().integer(), Some(0));
         }
     }
