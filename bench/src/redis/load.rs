@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::interval;
 use tollkeeper_testkit::dice::Dice;
 
 use super::contestants::Contestant;
 use super::cpu;
+
+/// How often an open loop asks.
+const TICK: Duration = Duration::from_millis(1);
 
 /// What some calls cost, all together.
 #[derive(Clone, Debug, Default)]
@@ -85,33 +87,31 @@ pub(crate) async fn closed(
     before.cost(server, waits)
 }
 
-/// Asks `per_second` times a second, whether there was an answer or not. A call that is late by our
-/// own fault counts from when it was due.
+/// Asks `per_second` times a second, whether there were answers or not: every millisecond as often
+/// as is due then. A call that is late by our own fault counts from when it was due.
 pub(crate) async fn open(
     contestant: &Arc<Contestant>,
     server: u32,
     per_second: f64,
-    calls: u32,
+    calls: u64,
 ) -> Cost {
     let before = Before::now(server);
-    let (runtime, contestant) = (Handle::current(), Arc::clone(contestant));
-    let pacing = thread::spawn(move || {
-        let mut running = JoinSet::new();
-        let started = Instant::now();
-        for nth in 0..calls {
-            let due = started + Duration::from_secs_f64(f64::from(nth) / per_second);
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            let (contestant, mut dice) = (Arc::clone(&contestant), new_dice());
-            let asking = async move {
+    let mut running = JoinSet::new();
+    let mut ticks = interval(TICK);
+    let started = ticks.tick().await;
+    let mut asked = 0;
+    while asked < calls {
+        let due = ticks.tick().await;
+        while asked < calls && (asked as f64) < (due - started).as_secs_f64() * per_second {
+            let (contestant, mut dice) = (Arc::clone(contestant), new_dice());
+            running.spawn(async move {
                 contestant.ask(&mut dice).await;
                 due.elapsed()
-            };
-            running.spawn_on(asking, &runtime);
+            });
+            asked += 1;
         }
-        running
-    });
-    let paced = tokio::task::spawn_blocking(|| pacing.join().unwrap());
-    let waits = paced.await.unwrap().join_all().await;
+    }
+    let waits = running.join_all().await;
     before.cost(server, waits)
 }
 

@@ -99,11 +99,13 @@ proptest! {
         after in prop::collection::vec(prop::sample::select(JUNK), 0..4),
     ) {
         let token = format!("{}hunter{}", before.concat(), after.concat());
-        // Where no token belongs, what follows a comma or a bracket is a field like any other; and
-        // the name of a variable is told wherever it stands.
+        // What stands before a colon is the name of a field; where no token belongs, what follows a
+        // comma or a bracket is a field like any other; and the name of a variable is told
+        // wherever it stands.
         let splits = token.contains(['{', '}', '[', ']', ',']);
         let single = file.matches("<T>").count() == 1;
-        let is_field = splits && !(file.starts_with("admin") && single);
+        let names = token.contains(":\t");
+        let is_field = names || splits && !(file.starts_with("admin") && single);
         if !is_field && !before.concat().contains("${") {
             check(&file.replace("<T>", &token));
         }
