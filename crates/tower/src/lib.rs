@@ -1,10 +1,22 @@
 //! Tollkeeper in front of any tower service that speaks HTTP.
 //!
-//! [`client_ip`] finds who is at the other end of proxies, [`HttpRequest`] is a request as rules
-//! look at it, and [`headers`] tells a verdict in the styles that clients know.
+//! [`RateLimitLayer`] asks an engine which rules a request meets, and lets it go, wait, or be
+//! refused. [`client_ip`] finds who is at the other end of proxies, [`Identity`] is what the app
+//! knows itself, and [`headers`] tells a verdict in the styles that clients know.
 
+mod body;
 pub mod client_ip;
 pub mod headers;
+mod held;
+mod identity;
+mod layer;
+mod refusal;
 mod request;
+mod service;
 
+pub use body::Body;
+pub use identity::Identity;
+pub use layer::{PeerAddr, RateLimitLayer};
+pub use refusal::Refusal;
 pub use request::HttpRequest;
+pub use service::RateLimit;

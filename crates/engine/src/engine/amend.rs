@@ -48,8 +48,16 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// Gives back what a request was charged, under the rules that do so for an answer of
     /// `status`.
     pub async fn refund_on(&self, verdict: &Verdict, status: u16) -> Result<(), EngineError> {
+        self.give_back(verdict, verdict.met.clone().refunded(status)).await
+    }
+
+    /// Gives back all that a request was charged, since it did not go after all.
+    pub async fn undo(&self, verdict: &Verdict) -> Result<(), EngineError> {
+        self.give_back(verdict, verdict.met.clone()).await
+    }
+
+    async fn give_back(&self, verdict: &Verdict, met: Met) -> Result<(), EngineError> {
         let charged_at_us = verdict.decision().charged_at_us;
-        let met = verdict.met.clone().refunded(status);
         if charged_at_us.is_none() || met.is_empty() {
             return Ok(());
         }
