@@ -14,7 +14,7 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("stores", &["core", "engine", "memory", "policy", "redis"]),
     ("server", &["core", "engine", "memory", "policy", "stores", "tower"]),
     ("cli", &["core", "engine", "memory", "policy", "server", "stores"]),
-    ("tollkeeper", &["core", "engine", "memory", "policy", "stores"]),
+    ("tollkeeper", &["core", "engine", "memory", "policy", "stores", "tower"]),
     ("testkit", &["core"]),
     ("bench", &["core", "memory", "redis", "testkit"]),
     ("xtask", &[]),

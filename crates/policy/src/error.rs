@@ -181,7 +181,7 @@ impl Problems {
 }
 
 /// A text in which a terminal finds no command.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c.is_control() {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::error::{Fault, quoted};
+use crate::error::{Fault, quoted, visible};
 use crate::yaml::Scalar;
 
 /// Why a text was refused, without the text.
@@ -35,7 +35,7 @@ impl Refused {
 
     /// The error of a value that is given in code.
     pub(crate) fn of(self, field: &'static str, value: &str) -> FieldError {
-        FieldError { field, value: quoted(value), refused: self }
+        FieldError { field, value: visible(&quoted(value)), refused: self }
     }
 }
 

@@ -58,7 +58,7 @@ fn what_is_wrong_is_named() {
         (&[("path", "api")], "`path` is `api`; expected a path such as /api/x"),
         (&[("path", "")], "`path` is ``; expected a path such as /api/x"),
         (&[("method", "GE T")], "`method` is `GE T`; expected a method such as GET"),
-        (&[("host", "a\nb")], "`host` is `a\nb`; expected a text without control characters"),
+        (&[("host", "a\nb")], "`host` is `a\\nb`; expected a text without control characters"),
         (
             &[("user", "a"), ("attribute.user", "b")],
             "`attribute.user` is given twice; expected each name once",

@@ -13,8 +13,9 @@ fn objects() -> Vec<(Value, String)> {
         vec![(root.clone(), "@".to_owned()), (rules.clone(), "rules: { r: { @ } }".to_owned())];
     for (parent, file) in [(root, "NAME: { @ }"), (rules, "rules: { r: { NAME: { @ } } }")] {
         for (name, field) in parent["properties"].as_object().unwrap() {
-            if field["properties"].is_object() {
-                found.push((field.clone(), file.replace("NAME", name)));
+            let either = field["anyOf"].as_array().into_iter().flatten();
+            for object in either.chain([field]).filter(|one| one["properties"].is_object()) {
+                found.push((object.clone(), file.replace("NAME", name)));
             }
         }
     }
@@ -27,8 +28,8 @@ fn messages(file: &str) -> String {
 
 #[test]
 fn there_is_an_object_for_each_map_of_the_file() {
-    // The file, a rule, store, listen, client_ip, admin, seven blocks, match, tiers, exempt.
-    assert_eq!(objects().len(), 16);
+    // The file, a rule, store, listen, client_ip, admin, seven blocks, match, cost, tiers, exempt.
+    assert_eq!(objects().len(), 17);
 }
 
 #[test]

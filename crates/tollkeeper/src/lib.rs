@@ -31,3 +31,12 @@ pub use tollkeeper_core::{Algorithm, Amended, Clock, ManualClock, WhenFull};
 pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;
 pub use tollkeeper_policy::{OnFailure, PolicyErrors};
+#[cfg(feature = "tower")]
+pub use tollkeeper_tower::{Identity, PeerAddr, Refusal};
+
+/// Protects a tower service: see [`Tollkeeper::layer`].
+#[cfg(feature = "tower")]
+pub type RateLimitLayer = tollkeeper_tower::RateLimitLayer<
+    tollkeeper_stores::AnyStore<std::sync::Arc<dyn Clock>>,
+    tollkeeper_memory::MemoryStore<std::sync::Arc<dyn Clock>>,
+>;

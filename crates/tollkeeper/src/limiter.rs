@@ -166,6 +166,17 @@ impl Tollkeeper {
         self.engine.refund(ask(rule, key, charge.cost), charge.charged_at_us).await
     }
 
+    /// A layer that protects any tower service by the limiter's rules: in axum one
+    /// `.layer(limiter.layer())`.
+    ///
+    /// Which rules a request meets, and by what it is counted, is the policy's to say
+    /// ([`from_yaml`](Self::from_yaml)); limits made in code apply to every request.
+    #[cfg(feature = "tower")]
+    #[must_use]
+    pub fn layer(&self) -> crate::RateLimitLayer {
+        tollkeeper_tower::RateLimitLayer::new(Arc::clone(&self.engine))
+    }
+
     /// Forgets a key.
     pub async fn reset(&self, rule: &str, key: &str) -> Result<(), Error> {
         self.engine.reset(Some(rule), Some(key)).await.map(drop)

@@ -69,8 +69,8 @@ impl Policy {
         let facts = Facts::new(request, self.client_ip().ipv6_prefix);
         let by_path = self.index().by_path(&facts);
         let of_rule = |(number, rule)| {
-            let found = by_path.iter().find(|entry| entry.rule() == number);
-            let pattern = found.and_then(|entry| entry.pattern());
+            let found = by_path.binary_search_by_key(&number, |entry| entry.rule()).ok();
+            let pattern = found.and_then(|place| by_path.get(place)?.pattern());
             let outcome = match found.is_some() || rule_takes_every_path(rule) {
                 true => apply(rule, pattern, &facts),
                 false => Outcome::Not(Why::Path),

@@ -18,8 +18,8 @@ fn effort(policy: &Policy, request: &impl RequestView) -> (usize, Effort) {
 }
 
 fn path(path: &str) -> Attributes {
-    let pairs = [("path", path), ("host", "h3.test"), ("header.x-tenant", "t3"), ("ip", "1.2.3.4")];
-    Attributes::from_pairs(pairs).unwrap()
+    let own = [("header.x-tenant", "t3"), ("header.x-api-key", "k"), ("host", "h3.test")];
+    Attributes::from_pairs(own.into_iter().chain([("path", path), ("ip", "1.2.3.4")])).unwrap()
 }
 
 /// A file of so many rules, of which a request for `/svc3/items/7` meets three.
@@ -36,7 +36,7 @@ fn file(rules: usize, one: impl Fn(usize) -> String) -> String {
 #[test]
 fn many_rules_cost_no_more_steps_than_few() {
     type Kind = fn(usize) -> String;
-    let kinds: [(&str, Kind); 8] = [
+    let kinds: [(&str, Kind); 10] = [
         ("paths", |n| format!("path: \"/svc{n}/items/{{id}}\"")),
         ("deep paths", |n| {
             format!("path: \"/svc3/items/7/{}\"", if n == 3 { "**".into() } else { n.to_string() })
@@ -45,6 +45,10 @@ fn many_rules_cost_no_more_steps_than_few() {
         ("any beginning", |n| format!("path: \"/**/{}\"", if n == 3 { 7 } else { n + 100 })),
         ("hosts", |n| format!("host: h{n}.test")),
         ("headers", |n| format!("headers: {{ x-tenant: t{n} }}")),
+        ("hosts below", |n| format!("host: [h{n}.test, \"*.x{n}.test\"]")),
+        ("any header and one of its own", |n| {
+            format!("headers: {{ x-api-key: \"*\", x-tenant: t{n} }}")
+        }),
         ("a path and hosts", |n| format!("path: /svc3/**, host: h{n}.test")),
         ("a path and headers", |n| format!("path: /svc3/**, headers: {{ x-tenant: t{n} }}")),
     ];

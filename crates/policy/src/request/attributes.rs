@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{RequestView, path::without_query};
-use crate::error::quoted;
+use crate::error::{quoted, visible};
 use crate::limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES};
 use crate::nearest::nearest;
 use crate::rule::names;
@@ -246,8 +246,8 @@ pub struct AttributeError {
 
 impl AttributeError {
     fn new(name: &str, is: impl Into<String>, expected: impl Into<String>) -> Self {
-        let name = quoted(name).trim_matches('`').escape_debug().to_string();
-        Self { name, is: is.into(), expected: expected.into(), suggestion: None }
+        let name = visible(quoted(name).trim_matches('`'));
+        Self { name, is: visible(&is.into()), expected: expected.into(), suggestion: None }
     }
 
     /// The name that is wrong, or whose value is; cut if it is long.

@@ -7,10 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tollkeeper_engine::{HandleKind, Judgement, LimitVerdict, Verdict};
 use tollkeeper_policy::HeaderStyle;
-use tollkeeper_tower::headers::{seconds, write};
-
-/// The problem type of a request that is over its quota.
-const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+use tollkeeper_tower::Refusal;
+use tollkeeper_tower::headers::write;
 
 fn ms(us: u64) -> u64 {
     us.div_ceil(1000)
@@ -18,7 +16,7 @@ fn ms(us: u64) -> u64 {
 
 /// The answer of the API: the decision as JSON, 200, 429 or 503, with headers.
 pub(crate) fn answer(verdict: &Verdict, styles: &[HeaderStyle]) -> Response {
-    let status = if verdict.allowed() { StatusCode::OK } else { refusal_status(verdict) };
+    let status = if verdict.allowed() { StatusCode::OK } else { Refusal::Denied(verdict).status() };
     (status, headers(verdict, styles), Json(decision(verdict))).into_response()
 }
 
@@ -53,64 +51,25 @@ pub(crate) fn judgement_json(judgement: &Judgement) -> Value {
             body["allowed"] = false.into();
             body["retry_after_ms"] = Value::Null;
             body["rule"] = rule.as_str().into();
-            body["message"] = missing(rule, part).into();
+            body["message"] = Refusal::Missing { rule, part }.message().into();
         }
         _ => {}
     }
     body
 }
 
-/// What a request lacks.
-fn missing(rule: &str, part: &str) -> String {
-    format!("The request has no {part}, by which the rule {rule} counts")
-}
-
-/// Who was denied because the store failed has done nothing too often.
-fn refusal_status(verdict: &Verdict) -> StatusCode {
-    match verdict.failed_closed() {
-        true => StatusCode::SERVICE_UNAVAILABLE,
-        false => StatusCode::TOO_MANY_REQUESTS,
-    }
-}
-
-/// The refusal that a client of a protected route sees.
+/// The refusal that a client of a protected route sees, with the decision's numbers.
 pub(crate) fn refusal(verdict: &Verdict, styles: &[HeaderStyle], accept: Option<&str>) -> Response {
-    let status = refusal_status(verdict);
-    let mut body = json!({
-        "error": "rate_limited",
-        "message": message(verdict),
-        "type": QUOTA_EXCEEDED,
-        "title": status.canonical_reason(),
-        "status": status.as_u16(),
-    });
-    if verdict.failed_closed() {
-        body["error"] = "limiter_unavailable".into();
-        body["type"] = "about:blank".into();
-    } else {
-        let violated = verdict.limits().filter(|limit| limit.outcome.denies());
-        body["violated-policies"] = violated.map(|limit| limit.name).collect();
-    }
-    if let (Value::Object(body), Value::Object(numbers)) = (&mut body, decision(verdict)) {
-        body.extend(numbers);
+    let refusal = Refusal::Denied(verdict);
+    let mut body = decision(verdict);
+    if let (Value::Object(body), Value::Object(members)) = (&mut body, refusal.body()) {
+        body.extend(members);
     }
     let problem = accept.is_some_and(|accept| accept.contains("application/problem+json"));
     let kind = if problem { "application/problem+json" } else { "application/json" };
     let mut headers = headers(verdict, styles);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    (status, headers, body.to_string()).into_response()
-}
-
-/// What the client can do about it.
-fn message(verdict: &Verdict) -> String {
-    let decision = verdict.decision();
-    match decision.retry_after_us {
-        Some(us) => format!("Try again in {}s", seconds(us).max(1)),
-        None => format!(
-            "A cost of {} can never fit a limit of {}; ask for less at a time",
-            verdict.cost(),
-            decision.limit
-        ),
-    }
+    (refusal.status(), headers, body.to_string()).into_response()
 }
 
 /// The headers of every answer, and those of a refusal.
@@ -122,16 +81,9 @@ pub(crate) fn headers(verdict: &Verdict, styles: &[HeaderStyle]) -> HeaderMap {
 
 /// The refusal of a request that lacks what a rule counts by.
 pub(crate) fn lacking(rule: &str, part: &str) -> Response {
-    let body = json!({
-        "error": "rate_limited",
-        "message": missing(rule, part),
-        "type": "about:blank",
-        "title": StatusCode::TOO_MANY_REQUESTS.canonical_reason(),
-        "status": StatusCode::TOO_MANY_REQUESTS.as_u16(),
-        "rule": rule,
-    });
+    let refusal = Refusal::Missing { rule, part };
     let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-    (StatusCode::TOO_MANY_REQUESTS, headers, Json(body)).into_response()
+    (refusal.status(), headers, Json(refusal.body())).into_response()
 }
 
 /// The decision's JSON, as the API answers it.
@@ -152,7 +104,7 @@ pub fn decision(verdict: &Verdict) -> Value {
         "limits": verdict.limits().map(|limit| one_limit(&limit)).collect::<Vec<_>>(),
     });
     if !decision.allowed {
-        body["message"] = message(verdict).into();
+        body["message"] = Refusal::Denied(verdict).message().into();
     }
     if let (Value::Object(body), Some(handle)) = (&mut body, verdict.handle()) {
         let name = match handle.kind() {
