@@ -33,12 +33,12 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Permit<S, L> {
 #[derive(Debug)]
 pub(crate) struct Waiting<S: Store + 'static, L: Store + 'static> {
     pub(crate) engine: Arc<Engine<S, L>>,
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Box<Verdict>>,
 }
 
 impl<S: Store + 'static, L: Store + 'static> Waiting<S, L> {
     /// Its turn has come.
-    pub(crate) fn goes(mut self) -> Option<Verdict> {
+    pub(crate) fn goes(mut self) -> Option<Box<Verdict>> {
         self.verdict.take()
     }
 }

@@ -87,14 +87,14 @@ where
 
 /// A request that may go, and what it holds.
 struct Admitted {
-    verdict: Verdict,
+    verdict: Box<Verdict>,
     held: Option<Box<dyn Held>>,
 }
 
 /// A request that may not.
 enum Stopped {
-    Denied(Verdict),
-    Crowded(Verdict),
+    Denied(Box<Verdict>),
+    Crowded(Box<Verdict>),
     Missing { rule: String, part: String },
     Unable(String),
 }

@@ -39,7 +39,7 @@ pub enum Judgement {
     /// No rule applies to it.
     Free,
     /// Limits have decided.
-    Decided(Verdict),
+    Decided(Box<Verdict>),
     /// A rule denies it, since it lacks what the rule counts by.
     Missing {
         /// The rule.
@@ -88,6 +88,6 @@ impl<S: Store, L: Store> Engine<S, L> {
         }
         let target = met.owned_if(reserve_for_us.is_some() || met.holds_permits());
         let ready = ready(met, reserve_for_us, || (target, String::new()))?;
-        Ok(Judgement::Decided(self.decide(ready).await?))
+        Ok(Judgement::Decided(Box::new(self.decide(ready).await?)))
     }
 }
