@@ -53,6 +53,9 @@ pub enum ServeError {
     /// The store cannot be opened as the policy says.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// `listen` opens a door that this version does not have.
+    #[error("`listen.gateway` is not served by this version; use /v1/authz or the middleware")]
+    NoGateway,
     /// `listen` opens no door.
     #[error("`listen` names no door; expected `http`")]
     NoDoor,
@@ -79,6 +82,9 @@ impl Server {
     /// Listens where the policy says.
     pub async fn bind(policy: Policy) -> Result<Self, ServeError> {
         let listen = policy.listen().clone();
+        if listen.gateway.is_some() {
+            return Err(ServeError::NoGateway);
+        }
         let http = bind(listen.http.ok_or(ServeError::NoDoor)?).await?;
         let admin = match listen.admin {
             Some(address) => Some(bind(address).await?),
