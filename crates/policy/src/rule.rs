@@ -32,6 +32,7 @@ pub use status::Status;
 pub use tiers::{Tier, Tiers};
 
 use limit::{Labelled, label};
+use methods::MethodBits;
 
 /// The name under which a request's own limit is kept, which no rule may take.
 const RESERVED_NAME: &str = "inline";
@@ -58,7 +59,11 @@ static NOBODY: Exempt = Exempt::nobody();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
-    applies: Applies,
+    hot: Hot,
+    match_: Match,
+    cost: Cost,
+    tiers: Option<Box<Tiers>>,
+    exempt: Option<Box<Exempt>>,
     name: String,
     /// Never empty.
     limits: Vec<Limit>,
@@ -68,16 +73,20 @@ pub struct Rule {
     refund_on: Vec<Status>,
 }
 
-/// What is looked at for each request. It is kept together and small: with many rules most of them
-/// are in no cache, and each line of memory that a rule takes is waited for.
+/// What is looked at for each request, and whether there is more to look at. It is kept together
+/// and small: with many rules most of them are in no cache, and each line of memory that a rule
+/// takes is waited for.
 #[derive(Clone, Debug, Default)]
-struct Applies {
-    match_: Match,
-    key: SmallVec<[KeyPart; 2]>,
-    when_missing: WhenMissing,
-    cost: Cost,
-    tiers: Option<Box<Tiers>>,
-    exempt: Option<Box<Exempt>>,
+pub(crate) struct Hot {
+    pub(crate) key: SmallVec<[KeyPart; 2]>,
+    pub(crate) methods: MethodBits,
+    pub(crate) when_missing: WhenMissing,
+    pub(crate) has_hosts: bool,
+    pub(crate) has_headers: bool,
+    pub(crate) has_exempt: bool,
+    pub(crate) has_tiers: bool,
+    /// What every request takes, unless it can say so itself.
+    pub(crate) fixed_cost: Option<u64>,
 }
 
 /// How a rule is made.
@@ -113,7 +122,11 @@ impl Rule {
             shadow: false,
             on_failure: None,
             refund_on: Vec::new(),
-            applies: Applies::default(),
+            hot: Hot { fixed_cost: Some(Cost::default().default_cost()), ..Hot::default() },
+            match_: Match::any(),
+            cost: Cost::default(),
+            tiers: None,
+            exempt: None,
         })
     }
 
@@ -134,7 +147,10 @@ impl Rule {
     /// To which requests the rule applies.
     #[must_use]
     pub fn matching(mut self, match_: Match) -> Self {
-        self.applies.match_ = match_;
+        self.hot.methods = match_.method_bits();
+        self.hot.has_hosts = !match_.hosts().is_empty();
+        self.hot.has_headers = !match_.headers().is_empty();
+        self.match_ = match_;
         self
     }
 
@@ -149,22 +165,23 @@ impl Rule {
     }
 
     pub(crate) fn keyed_by_parts(mut self, key: Vec<KeyPart>) -> Self {
-        self.applies.key = SmallVec::from_vec(key);
-        self.applies.key.shrink_to_fit();
+        self.hot.key = SmallVec::from_vec(key);
+        self.hot.key.shrink_to_fit();
         self
     }
 
     /// What happens to a request that lacks a part of the key.
     #[must_use]
     pub fn when_missing(mut self, when_missing: WhenMissing) -> Self {
-        self.applies.when_missing = when_missing;
+        self.hot.when_missing = when_missing;
         self
     }
 
     /// How many units a request takes.
     #[must_use]
     pub fn costing(mut self, cost: Cost) -> Self {
-        self.applies.cost = cost;
+        self.hot.fixed_cost = cost.source().is_none().then_some(cost.default_cost());
+        self.cost = cost;
         self
     }
 
@@ -212,7 +229,8 @@ impl Rule {
         }
         let of_tiers = named.iter_mut().map(|tier| &mut tier.limits);
         limit::name(rule, [&mut self.limits].into_iter().chain(of_tiers));
-        self.applies.tiers = Some(Box::new(Tiers { by, tiers: named }));
+        self.hot.has_tiers = true;
+        self.tiers = Some(Box::new(Tiers { by, tiers: named }));
         Ok(self)
     }
 
@@ -236,7 +254,8 @@ impl Rule {
     /// To whom the rule does not apply.
     #[must_use]
     pub fn exempting(mut self, exempt: Exempt) -> Self {
-        self.applies.exempt = (exempt != NOBODY).then(|| Box::new(exempt));
+        self.hot.has_exempt = exempt != NOBODY;
+        self.exempt = self.hot.has_exempt.then(|| Box::new(exempt));
         self
     }
 }
@@ -285,31 +304,31 @@ impl Rule {
     /// To which requests the rule applies.
     #[must_use]
     pub fn match_(&self) -> &Match {
-        &self.applies.match_
+        &self.match_
     }
 
     /// The parts of the key, in order; none for one counter that all requests share.
     #[must_use]
     pub fn key(&self) -> &[KeyPart] {
-        &self.applies.key
+        &self.hot.key
     }
 
     /// What happens to a request that lacks a part of the key.
     #[must_use]
     pub fn on_missing(&self) -> WhenMissing {
-        self.applies.when_missing
+        self.hot.when_missing
     }
 
     /// How many units a request takes.
     #[must_use]
     pub fn cost(&self) -> &Cost {
-        &self.applies.cost
+        &self.cost
     }
 
     /// Who has other limits.
     #[must_use]
     pub fn tiers(&self) -> Option<&Tiers> {
-        self.applies.tiers.as_deref()
+        self.tiers.as_deref()
     }
 
     /// The answers that give back what a request has taken.
@@ -327,7 +346,11 @@ impl Rule {
     /// To whom the rule does not apply.
     #[must_use]
     pub fn exempt(&self) -> &Exempt {
-        self.applies.exempt.as_deref().unwrap_or(&NOBODY)
+        self.exempt.as_deref().unwrap_or(&NOBODY)
+    }
+
+    pub(crate) fn hot(&self) -> &Hot {
+        &self.hot
     }
 
     /// Whether a header sets the cost or the tier. Such a header counts only from a trusted proxy,

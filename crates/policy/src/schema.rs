@@ -98,13 +98,7 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::Limit => text,
         Kind::Limits => limits(),
-        Kind::TierLimits => json!({
-            "type": "object",
-            "minProperties": 1,
-            "maxProperties": MAX_TIERS,
-            "propertyNames": { "minLength": 1, "maxLength": MAX_TIER_BYTES },
-            "additionalProperties": { "anyOf": [text, limits()] },
-        }),
+        Kind::TierLimits => tiers(),
         Kind::CountOr(inner) => {
             let mut either = whole(1, MAX_COST);
             either.push(shape(inner));
@@ -122,16 +116,7 @@ fn kind(kind: &Kind) -> Value {
         ] }),
         Kind::Address => text,
         Kind::Map(inner) => shape(inner),
-        Kind::Rules(inner) => json!({
-            "type": "object",
-            "minProperties": 1,
-            "maxProperties": MAX_RULES,
-            "propertyNames": {
-                "pattern": format!("^[A-Za-z0-9_.-]{{1,{MAX_RULE_NAME_BYTES}}}$"),
-                "not": { "const": "inline" },
-            },
-            "additionalProperties": shape(inner),
-        }),
+        Kind::Rules(inner) => rules(inner),
     }
 }
 
@@ -152,6 +137,29 @@ fn one(form: &TextsForm) -> Value {
         either.push(json!({ "type": "integer" }));
     }
     json!({ "anyOf": either })
+}
+
+fn tiers() -> Value {
+    json!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": MAX_TIERS,
+        "propertyNames": { "minLength": 1, "maxLength": MAX_TIER_BYTES },
+        "additionalProperties": { "anyOf": [{ "type": "string", "minLength": 1 }, limits()] },
+    })
+}
+
+fn rules(rule: &Shape) -> Value {
+    json!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": MAX_RULES,
+        "propertyNames": {
+            "pattern": format!("^[A-Za-z0-9_.-]{{1,{MAX_RULE_NAME_BYTES}}}$"),
+            "not": { "const": "inline" },
+        },
+        "additionalProperties": shape(rule),
+    })
 }
 
 fn limits() -> Value {

@@ -5,7 +5,7 @@ use compact_str::CompactString;
 use super::facts::Facts;
 use super::key;
 use crate::request::RequestView;
-use crate::rule::{HeaderMatch, Match, Rule, WhenMissing};
+use crate::rule::{HeaderMatch, Rule, WhenMissing};
 
 /// What a rule makes of a request.
 pub(super) enum Outcome {
@@ -42,35 +42,43 @@ pub(super) fn apply<R: RequestView + ?Sized>(
     pattern: Option<usize>,
     facts: &Facts<'_, R>,
 ) -> Outcome {
-    if let Some(why) = mismatch(rule.match_(), facts) {
+    if let Some(why) = mismatch(rule, facts) {
         return Outcome::Not(why);
     }
-    if rule.exempt().has_ip(|| facts.ip()) {
+    let hot = rule.hot();
+    if hot.has_exempt && rule.exempt().has_ip(|| facts.ip()) {
         return Outcome::Not(Why::ExemptIp);
     }
     let key = match key::key(rule, pattern, facts) {
         Ok(key) => key,
-        Err(part) if rule.on_missing() == WhenMissing::Deny => return Outcome::Denies { part },
+        Err(part) if hot.when_missing == WhenMissing::Deny => return Outcome::Denies { part },
         Err(part) => return Outcome::Not(Why::Missing(part)),
     };
-    if key::is_exempt(rule, &key) {
+    if hot.has_exempt && key::is_exempt(rule, &key) {
         return Outcome::Not(Why::ExemptKey);
     }
-    let tier = rule.tiers().and_then(|tiers| tiers.position(facts.told(tiers.by())?));
-    let cost = rule.cost();
-    let told = cost.source().and_then(|source| facts.told(source));
-    Outcome::Applies { tier, key, cost: cost.of(told) }
+    let tiers = if hot.has_tiers { rule.tiers() } else { None };
+    let tier = tiers.and_then(|tiers| tiers.position(facts.told(tiers.by())?));
+    let cost = hot.fixed_cost.unwrap_or_else(|| {
+        let told = rule.cost().source().and_then(|source| facts.told(source));
+        rule.cost().of(told)
+    });
+    Outcome::Applies { tier, key, cost }
 }
 
 /// What does not hold of all that a rule asks for beside the path.
-fn mismatch<R: RequestView + ?Sized>(match_: &Match, facts: &Facts<'_, R>) -> Option<Why> {
-    if !facts.has_method_of(match_) {
+fn mismatch<R: RequestView + ?Sized>(rule: &Rule, facts: &Facts<'_, R>) -> Option<Why> {
+    if !facts.has_method_of(rule) {
         return Some(Why::Method);
     }
-    let is_one = |host: &str| match_.hosts().iter().any(|pattern| pattern.matches_normal(host));
-    if !match_.hosts().is_empty() && !facts.host().is_some_and(is_one) {
+    let is_one =
+        |host: &str| rule.match_().hosts().iter().any(|pattern| pattern.matches_normal(host));
+    if rule.hot().has_hosts && !facts.host().is_some_and(is_one) {
         return Some(Why::Host);
     }
+    if !rule.hot().has_headers {
+        return None;
+    }
     let holds = |header: &HeaderMatch| header.holds(facts.header(header.name()));
-    match_.headers().iter().position(|header| !holds(header)).map(Why::Header)
+    rule.match_().headers().iter().position(|header| !holds(header)).map(Why::Header)
 }

@@ -1,6 +1,7 @@
 //! Owns [`Candidates`]: rules that stand in one place, found by an exact host or header.
 
 use ahash::RandomState;
+use compact_str::CompactString;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -11,7 +12,7 @@ use crate::request::RequestView;
 use crate::rule::{HostPattern, Rule};
 
 /// Rules by a text.
-type Table = HashMap<Box<str>, Vec<Entry>, RandomState>;
+type Table = HashMap<CompactString, SmallVec<[Entry; 2]>, RandomState>;
 
 /// Rules that stand in one place.
 #[derive(Clone, Default)]
@@ -75,13 +76,13 @@ impl Candidates {
         let Some(narrowed) = &self.narrowed else { return };
         if let Some(host) = facts.host().filter(|_| !narrowed.hosts.is_empty()) {
             for text in HostPattern::that_match(host) {
-                out.extend_from_slice(narrowed.hosts.get(text).map_or(&[], Vec::as_slice));
+                out.extend_from_slice(narrowed.hosts.get(text).map_or(&[], SmallVec::as_slice));
             }
         }
         for by in &narrowed.headers {
             let Some(value) = facts.header(&by.name) else { continue };
             out.extend_from_slice(&by.any);
-            out.extend_from_slice(by.values.get(value).map_or(&[], Vec::as_slice));
+            out.extend_from_slice(by.values.get(value).map_or(&[], SmallVec::as_slice));
         }
     }
 

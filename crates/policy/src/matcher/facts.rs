@@ -5,26 +5,33 @@ use std::cell::OnceCell;
 use std::net::IpAddr;
 
 use crate::request::RequestView;
-use crate::rule::{Match, Source, host, methods};
+use crate::rule::methods::{IsOne, MethodBits};
+use crate::rule::{Rule, Source, host};
 
 /// A request and what has been worked out of it.
 pub(super) struct Facts<'r, R: ?Sized> {
     pub(super) request: &'r R,
     pub(super) ipv6_prefix: u8,
-    /// The bit of the method among those of a rule.
-    method: u16,
+    method: MethodBits,
     host: OnceCell<Option<Cow<'r, str>>>,
 }
 
 impl<'r, R: RequestView + ?Sized> Facts<'r, R> {
     pub(super) fn new(request: &'r R, ipv6_prefix: u8) -> Self {
-        let method = request.method().map_or(0, methods::bit);
+        let method = request.method().map_or(MethodBits::default(), MethodBits::of);
         Self { request, ipv6_prefix, method, host: OnceCell::new() }
     }
 
     /// Whether the method is one of a rule's.
-    pub(super) fn has_method_of(&self, match_: &Match) -> bool {
-        match_.takes_method(self.request.method(), self.method)
+    pub(super) fn has_method_of(&self, rule: &Rule) -> bool {
+        let is_one = |method: &str| {
+            rule.match_().methods().iter().any(|known| known.eq_ignore_ascii_case(method))
+        };
+        match rule.hot().methods.has(self.method) {
+            IsOne::Yes => true,
+            IsOne::No => false,
+            IsOne::Perhaps => self.request.method().is_some_and(is_one),
+        }
     }
 
     /// The host in its normal form.

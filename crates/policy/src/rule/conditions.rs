@@ -1,12 +1,14 @@
 //! Owns [`Match`]: which requests a rule is for.
 
+use compact_str::CompactString;
+use smallvec::SmallVec;
 use tollkeeper_core::Secret;
 
 use super::host::HostPattern;
-use super::methods::Methods;
+use super::methods::MethodBits;
 use super::names;
 use super::path::PathPattern;
-use crate::limits::{MAX_HEADERS, MAX_HOSTS, MAX_PATHS, MAX_VALUE_BYTES};
+use crate::limits::{MAX_HEADERS, MAX_HOSTS, MAX_METHODS, MAX_PATHS, MAX_VALUE_BYTES};
 use crate::refused::{FieldError, Refused};
 
 /// The value that stands for every value of a header.
@@ -31,15 +33,15 @@ const ANY_VALUE: &str = "*";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
     paths: Vec<PathPattern>,
-    methods: Methods,
-    hosts: Vec<HostPattern>,
-    headers: Vec<HeaderMatch>,
+    methods: Vec<Box<str>>,
+    hosts: SmallVec<[HostPattern; 1]>,
+    headers: SmallVec<[HeaderMatch; 1]>,
 }
 
 /// What a header of a request must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderMatch {
-    name: Box<str>,
+    name: CompactString,
     value: Option<Secret>,
 }
 
@@ -104,7 +106,7 @@ impl Match {
     }
 
     pub(crate) fn add_method(&mut self, text: &str) -> Result<(), Refused> {
-        self.methods.add(text)
+        add(&mut self.methods, names::method(text)?, MAX_METHODS, "methods")
     }
 
     pub(crate) fn add_host(&mut self, text: &str) -> Result<(), Refused> {
@@ -112,15 +114,15 @@ impl Match {
     }
 
     /// The name of a header that is not yet asked for.
-    pub(crate) fn header_name(&self, name: &str) -> Result<Box<str>, Refused> {
-        let name = names::header(name)?;
+    pub(crate) fn header_name(&self, name: &str) -> Result<CompactString, Refused> {
+        let name = CompactString::from(names::header(name)?);
         match self.headers.iter().any(|header| header.name == name) {
             true => Err(Refused::new(", which stands here twice", "each header once")),
             false => Ok(name),
         }
     }
 
-    pub(crate) fn add_header(&mut self, name: Box<str>, value: &str) -> Result<(), Refused> {
+    pub(crate) fn add_header(&mut self, name: CompactString, value: &str) -> Result<(), Refused> {
         let value = match value {
             ANY_VALUE => None,
             _ => Some(header_value(value)?),
@@ -132,7 +134,7 @@ impl Match {
     #[must_use]
     pub fn is_any(&self) -> bool {
         let Self { paths, methods, hosts, headers } = self;
-        paths.is_empty() && methods.names().is_empty() && hosts.is_empty() && headers.is_empty()
+        paths.is_empty() && methods.is_empty() && hosts.is_empty() && headers.is_empty()
     }
 
     /// The paths; empty for every path.
@@ -144,12 +146,11 @@ impl Match {
     /// The methods; empty for every method.
     #[must_use]
     pub fn methods(&self) -> &[Box<str>] {
-        self.methods.names()
+        &self.methods
     }
 
-    /// Whether a method, of which the bit is known, is one of them.
-    pub(crate) fn takes_method(&self, method: Option<&str>, bit: u16) -> bool {
-        self.methods.take(method, bit)
+    pub(crate) fn method_bits(&self) -> MethodBits {
+        MethodBits::of_all(&self.methods)
     }
 
     /// The hosts; empty for every host.
@@ -183,8 +184,8 @@ fn header_value(value: &str) -> Result<Secret, Refused> {
 }
 
 /// Adds what is not yet there, up to `most`.
-pub(super) fn add<T: PartialEq>(
-    list: &mut Vec<T>,
+fn add<T: PartialEq>(
+    list: &mut (impl Extend<T> + std::ops::Deref<Target = [T]>),
     item: T,
     most: usize,
     what: &str,
@@ -195,6 +196,6 @@ pub(super) fn add<T: PartialEq>(
     if list.len() == most {
         return Err(Refused::new(", which is one too many", format!("at most {most} {what}")));
     }
-    list.push(item);
+    list.extend([item]);
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use compact_str::CompactString;
+
 use crate::limits::MAX_HOST_BYTES;
 use crate::refused::{FieldError, Refused};
 
@@ -28,7 +30,7 @@ pub(crate) const EXPECTED: &str = "a host such as `api.example.com` or `*.exampl
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     /// In lower case; for a wildcard what follows its star, with the dot.
-    text: Box<str>,
+    text: CompactString,
 }
 
 impl HostPattern {
@@ -41,8 +43,8 @@ impl HostPattern {
     /// The same for a host that is in its normal form.
     pub(crate) fn matches_normal(&self, host: &str) -> bool {
         match self.is_wildcard() {
-            true => host.len() > self.text.len() && host.ends_with(&*self.text),
-            false => host == &*self.text,
+            true => host.len() > self.text.len() && host.ends_with(self.text.as_str()),
+            false => host == self.text.as_str(),
         }
     }
 

@@ -1,8 +1,4 @@
-//! Owns [`Methods`]: the methods of a rule, such that one is found by a single bit.
-
-use super::names;
-use crate::limits::MAX_METHODS;
-use crate::refused::Refused;
+//! Owns [`MethodBits`]: the methods of a rule, such that one is found by a single bit.
 
 /// The methods that have a bit of their own, from the lowest.
 const KNOWN: [&str; 9] =
@@ -11,41 +7,40 @@ const KNOWN: [&str; 9] =
 /// The bit of every other method.
 const OTHER: u16 = 1 << KNOWN.len();
 
-/// The methods of a rule; none for every method.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Methods {
-    bits: u16,
-    names: Vec<Box<str>>,
+/// Some methods, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MethodBits(u16);
+
+/// Whether a method is one of those of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IsOne {
+    Yes,
+    No,
+    /// Their names have to be compared.
+    Perhaps,
 }
 
-impl Methods {
-    pub(crate) fn names(&self) -> &[Box<str>] {
-        &self.names
+impl MethodBits {
+    /// The bit of a method. Upper and lower case make no difference.
+    pub(crate) fn of(method: &str) -> Self {
+        let known = KNOWN.iter().position(|known| known.eq_ignore_ascii_case(method));
+        Self(known.map_or(OTHER, |place| 1 << place))
     }
 
-    pub(crate) fn add(&mut self, name: &str) -> Result<(), Refused> {
-        super::conditions::add(&mut self.names, names::method(name)?, MAX_METHODS, "methods")?;
-        self.bits |= bit(name);
-        Ok(())
+    /// The bits of these methods.
+    pub(crate) fn of_all(methods: &[Box<str>]) -> Self {
+        methods.iter().fold(Self::default(), |all, method| Self(all.0 | Self::of(method).0))
     }
 
-    /// Whether a method is one of them, of which the [bit](bit) is known.
-    pub(crate) fn take(&self, method: Option<&str>, bit: u16) -> bool {
-        match self.bits & bit {
-            _ if self.bits == 0 => true,
-            0 => false,
-            OTHER => method.is_some_and(|method| {
-                self.names.iter().any(|name| name.eq_ignore_ascii_case(method))
-            }),
-            _ => true,
+    /// Whether one of these, or of all where there are none, is the one with this bit.
+    pub(crate) fn has(self, one: Self) -> IsOne {
+        match self.0 & one.0 {
+            _ if self.0 == 0 => IsOne::Yes,
+            0 => IsOne::No,
+            OTHER => IsOne::Perhaps,
+            _ => IsOne::Yes,
         }
     }
-}
-
-/// The bit of a method. Upper and lower case make no difference.
-pub(crate) fn bit(method: &str) -> u16 {
-    let known = KNOWN.iter().position(|known| known.eq_ignore_ascii_case(method));
-    known.map_or(OTHER, |place| 1 << place)
 }
 
 #[cfg(test)]
@@ -54,22 +49,21 @@ mod tests {
 
     #[test]
     fn a_method_is_one_of_them_or_not() {
-        let mut methods = Methods::default();
-        let take = |methods: &Methods, method: &str| methods.take(Some(method), bit(method));
-        assert!(take(&methods, "GET") && methods.take(None, 0), "none stands for every one");
-        methods.add("GET").unwrap();
-        methods.add("PURGE").unwrap();
-        for (method, taken) in [
-            ("GET", true),
-            ("get", true),
-            ("PURGE", true),
-            ("purge", true),
-            ("HEAD", false),
-            ("LINK", false),
-            ("", false),
+        let none = MethodBits::default();
+        assert_eq!(none.has(MethodBits::of("GET")), IsOne::Yes, "none stands for every one");
+        assert_eq!(none.has(none), IsOne::Yes);
+        let some = MethodBits::of_all(&["GET".into(), "PURGE".into()]);
+        for (method, is_one) in [
+            ("GET", IsOne::Yes),
+            ("get", IsOne::Yes),
+            ("PURGE", IsOne::Perhaps),
+            ("LINK", IsOne::Perhaps),
+            ("", IsOne::Perhaps),
+            ("HEAD", IsOne::No),
         ] {
-            assert_eq!(take(&methods, method), taken, "{method}");
+            assert_eq!(some.has(MethodBits::of(method)), is_one, "{method}");
         }
-        assert!(!methods.take(None, 0));
+        assert_eq!(some.has(none), IsOne::No, "a request without a method");
+        assert_eq!(MethodBits::of_all(&["GET".into()]).has(MethodBits::of("LINK")), IsOne::No);
     }
 }

@@ -37,7 +37,7 @@ local function read(key, at)
     permit = ARGV[at + 3], held = 0, last_us = now_us, is_stale = false,
   }
   local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
-  if not first[1] then
+  if not first[3] then
     return s, at + 4
   end
   if -first[2] > now_us then
@@ -120,7 +120,10 @@ end
 
 -- Units that may still be held.
 local function remaining(s)
-  return math.max(0, s.max_in_flight - s.held)
+  if s.held > s.max_in_flight then
+    return 0
+  end
+  return s.max_in_flight - s.held
 end
 
 if AMENDS then

@@ -60,7 +60,7 @@ local function remaining(s)
   if left < 0 then
     return 0
   end
-  return math.floor(left / s.unit)
+  return (left - left % s.unit) / s.unit
 end
 
 if AMENDS then

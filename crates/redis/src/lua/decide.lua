@@ -5,7 +5,7 @@
 -- KEYS: for each limit its state; then, if there is a reservation, for each its record.
 -- Answers: now; then for each limit when to retry (0: it admits, -1: never), delay, remaining, reset.
 
-local states, answer = {}, { now_us, 0, 0, 0, 0 }
+local answer, admitted = { now_us, 0, 0, 0, 0 }, true
 local count, at = 0, 2
 while ARGV[at] and ARGV[at] ~= 'with' do
   count = count + 1
@@ -14,26 +14,35 @@ while ARGV[at] and ARGV[at] ~= 'with' do
   end
   local s, after = read(KEYS[count], at)
   local retry_after_us, delay_us = admit(s, s.cost)
+  if retry_after_us ~= 0 then
+    admitted = false
+  end
+  -- The state stands in the place of its numbers until they are known.
   local to = 4 * count - 2
-  answer[to], answer[to + 1], answer[to + 2], answer[to + 3] = retry_after_us, delay_us, 0, 0
-  states[count], at = s, after
+  answer[to], answer[to + 1], answer[to + 2], answer[to + 3] = retry_after_us, delay_us, s, 0
+  at = after
 end
 
 local life_us, shadows = ARGV[at] and tonumber(ARGV[at + 1]), ARGV[at + 2]
-local admitted = true
-for nth = 1, count do
+if shadows and not admitted then
   -- A shadow never denies.
-  if answer[4 * nth - 2] ~= 0 and not (shadows and string.sub(shadows, nth, nth) == '1') then
-    admitted = false
+  admitted = true
+  for nth = 1, count do
+    if answer[4 * nth - 2] ~= 0 and string.sub(shadows, nth, nth) == '0' then
+      admitted = false
+    end
   end
-  if life_us then
-    -- A record that cannot be written is to fail before anything is.
+end
+if life_us then
+  -- A record that cannot be written is to fail before anything is.
+  for nth = 1, count do
     redis.call('HLEN', KEYS[count + nth])
   end
 end
 
 for nth = 1, count do
-  local s, to = states[nth], 4 * nth - 2
+  local to = 4 * nth - 2
+  local s = answer[to + 2]
   if use then
     use(nth)
   end

@@ -4,7 +4,12 @@ local function mul_div(a, b, c)
   local MOST = 9007199254740991
   local product = a * b
   if product <= MOST then
-    return math.floor(product / c), math.ceil(product / c)
+    local remainder = product % c
+    local quotient = (product - remainder) / c
+    if remainder > 0 then
+      return quotient, quotient + 1
+    end
+    return quotient, quotient
   end
   -- Bit by bit from the top: quotient and remainder are doubled, and a is added where b has a bit.
   local a_quotient = math.floor(a / c)

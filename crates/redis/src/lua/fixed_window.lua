@@ -6,13 +6,13 @@
 -- while any of it can lie in now's.
 local function read(key, at)
   local size_us = ARGV[at + 2] + 0
-  local until_end_us = size_us - now_us % size_us
+  local elapsed_us = now_us % size_us
   local count, is_this, is_stale = 0, false, false
   local found = redis.call('HMGET', key, 'window', 'size', 'count')
   if found[1] then
-    local window, stored_us = found[1] + 0, found[2] + 0
-    local this = math.floor(now_us / size_us)
-    if (window + 1) * stored_us > this * size_us then
+    local start_us = now_us - elapsed_us
+    local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
+    if (window + 1) * stored_us > start_us then
       count = found[3] + 0
     end
     is_this = window == this and stored_us == size_us
@@ -20,7 +20,7 @@ local function read(key, at)
   end
   return {
     key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
-    until_end_us = until_end_us, count = count, is_this = is_this, is_stale = is_stale,
+    until_end_us = size_us - elapsed_us, count = count, is_this = is_this, is_stale = is_stale,
   }, at + 3
 end
 
@@ -55,7 +55,10 @@ end
 
 -- Units that still fit.
 local function remaining(s)
-  return math.max(0, s.max_requests - s.count)
+  if s.count > s.max_requests then
+    return 0
+  end
+  return s.max_requests - s.count
 end
 
 -- Until the window ends, if anything counts in it.

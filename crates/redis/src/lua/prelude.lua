@@ -2,13 +2,26 @@
 --
 -- Lua's numbers are doubles, exact below 2^53. Text of them is made with %.0f, never with `..`; text
 -- becomes a number by arithmetic, which costs half of tonumber.
+--
+-- The file of an algorithm follows, and gives these functions. `s` is a limit of the request: its
+-- key, cost and quota, and its state as it stands now.
+--   read(key, at)       s, and where in ARGV the next limit is; the cost is at `at`, then parameters
+--   admit(s, cost)      when to retry (0 is now, -1 is never), and how long to wait first
+--   charge(s, cost)     takes the units and writes; a cost of 0 only ties what is stored to now
+--   remaining(s)        the units that are left
+--   reset_after(s)      the time until the state is as new
+-- and to amend: refund(s, units, charged_at_us) and overcharge(s, units), or release(s) and renew(s).
 
 -- A virtual time is passed as text; without one it is the server's own, read once. The server tells
 -- seconds, and microseconds without leading zeros.
 local now_text = ARGV[1]
 if now_text == '' then
   local time = redis.call('TIME')
-  now_text = time[1] .. string.sub('00000' .. time[2], -6)
+  local seconds, us = time[1], time[2]
+  if #us < 6 then
+    us = string.sub('00000' .. us, -6)
+  end
+  now_text = seconds .. us
 end
 local now_us = now_text + 0
 

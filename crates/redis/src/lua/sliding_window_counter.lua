@@ -10,17 +10,17 @@ local function read(key, at)
   local current, previous, is_this, is_stale = 0, 0, false, false
   local found = redis.call('HMGET', key, 'window', 'size', 'current', 'previous')
   if found[1] then
-    local this, window, stored_us = math.floor(now_us / size_us), found[1] + 0, found[2] + 0
+    local start_us = now_us - now_us % size_us
+    local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
     is_this = window == this and stored_us == size_us
     is_stale = window > this or stored_us ~= size_us
-    local start_us = this * size_us
     local edge_us = math.min(window, math.floor(now_us / stored_us)) * stored_us
     local end_us = edge_us + stored_us
-    for at = 3, 4 do
+    for nth = 3, 4 do
       if end_us > start_us then
-        current = current + found[at]
+        current = current + found[nth]
       elseif end_us + size_us > start_us then
-        previous = previous + found[at]
+        previous = previous + found[nth]
       end
       end_us = edge_us
     end
@@ -81,13 +81,13 @@ local function charge(s, cost)
     return
   end
   local current_text = string.format('%.0f', s.current)
-  local previous_text = string.format('%.0f', s.previous)
-  if s.is_this and s.current > 0 then
+  if s.is_this then
     -- It lives until the end of the next window already.
-    redis.call('HSET', s.key, 'current', current_text, 'previous', previous_text)
+    redis.call('HSET', s.key, 'current', current_text)
   else
     local window_text = string.format('%.0f', math.floor(now_us / s.size_us))
     local size_text = string.format('%.0f', s.size_us)
+    local previous_text = string.format('%.0f', s.previous)
     redis.call('HSET', s.key, 'window', window_text, 'size', size_text,
       'current', current_text, 'previous', previous_text)
     expire(s.key, reset_after(s), true)
@@ -96,12 +96,17 @@ end
 
 -- Units that still fit by the estimate.
 local function remaining(s)
-  return math.max(0, s.max_requests - used(s))
+  local free = s.max_requests - used(s)
+  if free < 0 then
+    return 0
+  end
+  return free
 end
 
 if AMENDS then
   -- Takes units off the window that they were charged in, if it still weighs.
   function refund(s, units, charged_at_us)
+    s.is_this = false
     if not charged_at_us then
       s.previous = math.max(0, s.previous - math.max(0, units - s.current))
       s.current = math.max(0, s.current - units)

@@ -51,7 +51,7 @@ local function read(key, at)
   if tail[1] then
     units, newest_us = tail[#tail] + 0, moment(tail, #tail - 1)
     if newest_us + size_us <= now_us then
-      gone, gone_elements = units, redis.call('LLEN', key) - 1
+      gone = units
     else
       gone, gone_elements = walk(key, 0, now_us - size_us, units)
     end
@@ -66,11 +66,6 @@ local function read(key, at)
   return s, at + 3
 end
 
--- Until an entry leaves the window; one later than now counts as now.
-local function until_out_us(s, time_us)
-  return math.min(time_us, now_us) + s.size_us - now_us
-end
-
 local function admit(s, cost)
   if cost > s.max_requests then
     return -1, 0
@@ -79,45 +74,43 @@ local function admit(s, cost)
   if excess <= 0 then
     return 0, 0
   end
+  -- Until the oldest that are too many leave the window; what is later than now counts as now.
   local _, _, last_us = walk(s.key, s.gone_elements, math.huge, excess)
-  return until_out_us(s, last_us), 0
+  return math.min(last_us, now_us) + s.size_us - now_us, 0
 end
 
 -- Until the newest entry leaves the window.
 local function reset_after(s)
-  if not s.newest_us or s.newest_us + s.size_us <= now_us then
+  if s.held == 0 then
     return 0
   end
-  return until_out_us(s, s.newest_us)
+  return math.min(s.newest_us, now_us) + s.size_us - now_us
 end
 
 -- Remembers `cost` units that were found to fit; what was later than now happened now.
 local function charge(s, cost)
   -- From the end of the list: the number of its units, then what is not before now.
-  local is_new, ending, at_now = not s.newest_us, 1, cost
-  while s.newest_us and s.newest_us >= now_us do
+  local is_new, ending, at_now = s.held == 0, 1, cost
+  local time_us, units, elements = s.newest_us, 0, 0
+  while time_us and time_us >= now_us do
+    ending, at_now, time_us = ending + elements, at_now + units, nil
     local part = redis.call('LRANGE', s.key, string.format('%.0f', -2 - ending),
       string.format('%.0f', -1 - ending))
-    local time_us, units, elements = -1, 0, 0
     if part[1] then
       time_us, units, elements = moment(part, #part)
     end
-    if time_us < now_us then
-      break
-    end
-    ending, at_now = ending + elements, at_now + units
   end
   if cost > 0 then
     s.gone = 0
   else
-    -- What has left the window stays until there is something to write.
+    -- What has left the window stays until there is something to add.
     s.gone_elements = 0
   end
   if s.gone_elements > 0 or ending > 1 then
     redis.call('LTRIM', s.key, string.format('%.0f', s.gone_elements),
       string.format('%.0f', -1 - ending))
-  elseif not is_new then
-    redis.call('RPOP', s.key)
+  elseif s.newest_us then
+    redis.call(is_new and 'DEL' or 'RPOP', s.key)
   end
   s.held = s.held + cost
   local units_text = string.format('%.0f', s.held + s.gone)
@@ -136,7 +129,10 @@ end
 
 -- Units that still fit.
 local function remaining(s)
-  return math.max(0, s.max_requests - s.held)
+  if s.held > s.max_requests then
+    return 0
+  end
+  return s.max_requests - s.held
 end
 
 if AMENDS then
