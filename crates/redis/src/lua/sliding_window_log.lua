@@ -83,8 +83,10 @@ end
 local function reset_after(s)
   if s.held == 0 then
     return 0
+  elseif s.newest_us >= now_us then
+    return s.size_us
   end
-  return math.min(s.newest_us, now_us) + s.size_us - now_us
+  return s.newest_us + s.size_us - now_us
 end
 
 -- Remembers `cost` units that were found to fit; what was later than now happened now.
@@ -106,9 +108,11 @@ local function charge(s, cost)
     -- What has left the window stays until there is something to add.
     s.gone_elements = 0
   end
-  if s.gone_elements > 0 or ending > 1 then
+  if ending > 1 then
     redis.call('LTRIM', s.key, string.format('%.0f', s.gone_elements),
       string.format('%.0f', -1 - ending))
+  elseif s.gone_elements > 0 then
+    redis.call('LTRIM', s.key, string.format('%.0f', s.gone_elements), '-2')
   elseif s.newest_us then
     redis.call(is_new and 'DEL' or 'RPOP', s.key)
   end
