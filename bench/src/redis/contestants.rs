@@ -21,7 +21,7 @@ const INTERVAL_US: u64 = 1_000_000_000;
 
 /// A window that does not end too often, and one in which a log does not grow too long.
 const WINDOW_US: u64 = 60_000_000;
-const LOG_WINDOW_US: u64 = 1_000_000;
+const LOG_WINDOW_US: u64 = 10_000_000;
 
 /// Ends the name of a contestant whose every key is new.
 const NEW_KEYS: &str = "new keys";
@@ -30,8 +30,6 @@ const NEW_KEYS: &str = "new keys";
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     kind: Kind,
-    /// Whether nobody has asked for its keys before.
-    new_keys: bool,
 }
 
 enum Kind {
@@ -43,7 +41,7 @@ enum Kind {
 impl Contestant {
     /// Asks once, for a key by the dice.
     pub(crate) async fn ask(&self, dice: &mut Dice) {
-        let nth = if self.new_keys { dice.roll() } else { dice.below(KEYS) };
+        let nth = if self.name.ends_with(NEW_KEYS) { dice.roll() } else { dice.below(KEYS) };
         match &self.kind {
             Kind::Incr(links) => {
                 let mut command = redis::cmd("INCR");
@@ -69,46 +67,57 @@ impl Contestant {
     }
 }
 
-/// Everything that is compared, over `connections` connections each.
+/// Everything that is compared, over `connections` connections each. What is ours comes right after
+/// the plain script of the same algorithm.
 pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
     let links = Arc::new(Links::open(port, connections).await);
     let store = Arc::new(open_store(port, connections).await);
-    let incr = Kind::Incr(Arc::clone(&links));
-    let mut all = vec![Contestant { name: "INCR", kind: incr, new_keys: false }];
-    let interval = INTERVAL_US.to_string();
-    let per_second = (1e6 / INTERVAL_US as f64).to_string();
-    let (window, log_window) = (WINDOW_US.to_string(), LOG_WINDOW_US.to_string());
-    for (name, text, parameter) in [
-        ("plain token bucket", include_str!("../../lua/token_bucket.lua"), &per_second),
-        ("plain gcra", include_str!("../../lua/gcra.lua"), &interval),
-        ("plain gcra, new keys", include_str!("../../lua/gcra.lua"), &interval),
-        ("plain gcra, string", include_str!("../../lua/gcra_string.lua"), &interval),
-        ("plain fixed window", include_str!("../../lua/fixed_window.lua"), &window),
-        ("plain sliding counter", include_str!("../../lua/sliding_window_counter.lua"), &window),
-        ("plain sliding log", include_str!("../../lua/sliding_window_log.lua"), &log_window),
-    ] {
-        let args = vec![COUNT.to_string(), parameter.clone(), "1".to_owned()];
+    let mut all = vec![Contestant { name: "INCR", kind: Kind::Incr(Arc::clone(&links)) }];
+    for (name, text, parameter) in plain_scripts() {
+        let args = vec![COUNT.to_string(), parameter, "1".to_owned()];
         let kind = Kind::Plain { links: Arc::clone(&links), sha: links.load(text).await, args };
-        all.push(Contestant { name, kind, new_keys: name.ends_with(NEW_KEYS) });
+        all.push(Contestant { name, kind });
     }
-    for (name, quotas) in ours() {
+    for (name, quotas) in our_limits() {
         let limits = quotas.into_iter().enumerate();
         let limits = limits.map(|(nth, quota)| (format!("{name}{nth}"), quota)).collect();
-        let kind = Kind::Ours { store: Arc::clone(&store), limits };
-        all.push(Contestant { name, kind, new_keys: name.ends_with(NEW_KEYS) });
+        let contestant =
+            Contestant { name, kind: Kind::Ours { store: Arc::clone(&store), limits } };
+        let plain = format!("plain {name}");
+        let place = all.iter().position(|other| other.name == plain);
+        all.insert(place.map_or(all.len(), |place| place + 1), contestant);
     }
     all.into_iter().map(Arc::new).collect()
 }
 
+/// The plain scripts, and what each takes beside the count.
+fn plain_scripts() -> [(&'static str, &'static str, String); 7] {
+    let (interval, window) = (INTERVAL_US.to_string(), WINDOW_US.to_string());
+    let per_second = (1e6 / INTERVAL_US as f64).to_string();
+    let gcra = include_str!("../../lua/gcra.lua");
+    let gcra_string = include_str!("../../lua/gcra_string.lua");
+    let counter = include_str!("../../lua/sliding_window_counter.lua");
+    let log = include_str!("../../lua/sliding_window_log.lua");
+    [
+        ("plain gcra in a string", gcra_string, interval.clone()),
+        ("plain token bucket", include_str!("../../lua/token_bucket.lua"), per_second),
+        ("plain gcra", gcra, interval.clone()),
+        ("plain gcra, new keys", gcra, interval),
+        ("plain fixed window", include_str!("../../lua/fixed_window.lua"), window.clone()),
+        ("plain sliding counter", counter, window),
+        ("plain sliding log", log, LOG_WINDOW_US.to_string()),
+    ]
+}
+
 /// Our contestants and their limits.
-fn ours() -> Vec<(&'static str, Vec<Quota>)> {
+fn our_limits() -> [(&'static str, Vec<Quota>); 8] {
     let rate = Rate::new(1, INTERVAL_US).unwrap();
     let token_bucket = Quota::token_bucket(COUNT, rate).unwrap();
     let gcra = Quota::gcra(COUNT, rate).unwrap();
     let fixed_window = Quota::fixed_window(COUNT, WINDOW_US).unwrap();
     let counter = Quota::sliding_window_counter(COUNT, WINDOW_US).unwrap();
     let log = Quota::sliding_window_log(COUNT, LOG_WINDOW_US).unwrap();
-    vec![
+    [
         ("token bucket", vec![token_bucket]),
         ("gcra", vec![gcra]),
         ("gcra, new keys", vec![gcra]),

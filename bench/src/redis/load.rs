@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tokio::time::interval;
 use tollkeeper_testkit::dice::Dice;
 
 use super::contestants::Contestant;
 use super::cpu;
 
 /// How often an open loop asks.
-const TICK: Duration = Duration::from_millis(1);
+const TICK: Duration = Duration::from_micros(250);
 
 /// What some calls cost, all together.
 #[derive(Clone, Debug, Default)]
@@ -87,8 +88,8 @@ pub(crate) async fn closed(
     before.cost(server, waits)
 }
 
-/// Asks `per_second` times a second, whether there were answers or not: every millisecond as often
-/// as is due then. A call that is late by our own fault counts from when it was due.
+/// Asks `per_second` times a second, whether there were answers or not: at every tick as often as
+/// is due then. A call that is late by our own fault counts from when it was due.
 pub(crate) async fn open(
     contestant: &Arc<Contestant>,
     server: u32,
@@ -96,22 +97,28 @@ pub(crate) async fn open(
     calls: u64,
 ) -> Cost {
     let before = Before::now(server);
-    let mut running = JoinSet::new();
-    let mut ticks = interval(TICK);
-    let started = ticks.tick().await;
-    let mut asked = 0;
-    while asked < calls {
-        let due = ticks.tick().await;
-        while asked < calls && (asked as f64) < (due - started).as_secs_f64() * per_second {
-            let (contestant, mut dice) = (Arc::clone(contestant), new_dice());
-            running.spawn(async move {
-                contestant.ask(&mut dice).await;
-                due.elapsed()
-            });
-            asked += 1;
+    let (runtime, contestant) = (Handle::current(), Arc::clone(contestant));
+    // The runtime's own timers are as coarse as what is measured here.
+    let pacing = tokio::task::spawn_blocking(move || {
+        let mut running = JoinSet::new();
+        let started = Instant::now();
+        let (mut due, mut asked) = (started, 0);
+        while asked < calls {
+            due += TICK;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            while asked < calls && (asked as f64) < (due - started).as_secs_f64() * per_second {
+                let (contestant, mut dice) = (Arc::clone(&contestant), new_dice());
+                let asking = async move {
+                    contestant.ask(&mut dice).await;
+                    due.elapsed()
+                };
+                running.spawn_on(asking, &runtime);
+                asked += 1;
+            }
         }
-    }
-    let waits = running.join_all().await;
+        running
+    });
+    let waits = pacing.await.unwrap().join_all().await;
     before.cost(server, waits)
 }
 
