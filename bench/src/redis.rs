@@ -100,16 +100,16 @@ async fn unmerged(server: &RedisServer) {
     row(&["", "µs", "ratio", "to", "bar"]);
     for name in rounds.names() {
         let cost = rounds.of(name, |sample| sample.server_us).shown(1);
-        let plain = format!("plain {name}");
-        let (to, bar) = match name {
-            _ if name.starts_with("four") => ("token bucket", BAR_OF_FOUR),
-            _ if rounds.names().any(|other| other == plain) => (plain.as_str(), BAR_OF_ONE),
-            _ => {
+        let (ratio, to, bar) = match rounds.ratio_to_plain(name) {
+            Some(ratio) => (ratio, "plain", BAR_OF_ONE),
+            None if name.starts_with("four") => {
+                (rounds.ratio(name, contestants::ONE), contestants::ONE, BAR_OF_FOUR)
+            }
+            None => {
                 row(&[name, &cost]);
                 continue;
             }
         };
-        let ratio = rounds.ratio(name, to);
         let met = bar_shown(ratio.median, bar, &format!("{bar:.2}"));
         row(&[name, &cost, &ratio.shown(2), to, &met]);
     }
@@ -122,8 +122,8 @@ async fn by_callers(server: &RedisServer) -> f64 {
     let mut most_per_second = 0.0;
     for (callers, calls) in [(1, CALLS_OF_ONE), (64, CALLS), (256, CALLS)] {
         let rounds = measure(server, &contestants, callers, LONG, calls).await;
-        println!("{callers} callers over {CONNECTIONS} connections\n");
-        row(&["", "server µs", "client µs", "checks/s", "p50 µs", "p99 µs"]);
+        println!("callers: {callers}, over {CONNECTIONS} connections\n");
+        row(&["", "server µs", "client µs", "checks/s", "p50 µs", "p99 µs", "server to plain"]);
         for name in rounds.names() {
             let shown = |number: fn(&Sample) -> f64, digits| rounds.of(name, number).shown(digits);
             row(&[
@@ -133,6 +133,7 @@ async fn by_callers(server: &RedisServer) -> f64 {
                 &shown(|sample| sample.per_second, 0),
                 &shown(|sample| sample.p50_us, 0),
                 &shown(|sample| sample.p99_us, 0),
+                &rounds.ratio_to_plain(name).map_or_else(String::new, |ratio| ratio.shown(2)),
             ]);
         }
         println!();
@@ -191,7 +192,7 @@ fn bar_shown(number: f64, bar: f64, text: &str) -> String {
 }
 
 fn row(cells: &[&str]) {
-    let widths = [24, 20, 20, 24, 20, 20];
+    let widths = [24, 20, 20, 24, 20, 20, 18];
     let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
     println!("{}", padded.collect::<String>().trim_end());
 }

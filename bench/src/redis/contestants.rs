@@ -23,6 +23,9 @@ const INTERVAL_US: u64 = 1_000_000_000;
 const WINDOW_US: u64 = 60_000_000;
 const LOG_WINDOW_US: u64 = 10_000_000;
 
+/// What four limits are compared with.
+pub(crate) const ONE: &str = "token bucket";
+
 /// Ends the name of a contestant whose every key is new.
 const NEW_KEYS: &str = "new keys";
 
@@ -68,7 +71,7 @@ impl Contestant {
 }
 
 /// Everything that is compared, over `connections` connections each. What is ours comes right after
-/// the plain script of the same algorithm.
+/// what it is compared with.
 pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
     let links = Arc::new(Links::open(port, connections).await);
     let store = Arc::new(open_store(port, connections).await);
@@ -84,7 +87,8 @@ pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
         let contestant =
             Contestant { name, kind: Kind::Ours { store: Arc::clone(&store), limits } };
         let plain = format!("plain {name}");
-        let place = all.iter().position(|other| other.name == plain);
+        let other = if name.starts_with("four") { ONE } else { &plain };
+        let place = all.iter().position(|contestant| contestant.name == other);
         all.insert(place.map_or(all.len(), |place| place + 1), contestant);
     }
     all.into_iter().map(Arc::new).collect()
@@ -118,7 +122,7 @@ fn our_limits() -> [(&'static str, Vec<Quota>); 8] {
     let counter = Quota::sliding_window_counter(COUNT, WINDOW_US).unwrap();
     let log = Quota::sliding_window_log(COUNT, LOG_WINDOW_US).unwrap();
     [
-        ("token bucket", vec![token_bucket]),
+        (ONE, vec![token_bucket]),
         ("gcra", vec![gcra]),
         ("gcra, new keys", vec![gcra]),
         ("fixed window", vec![fixed_window]),

@@ -36,6 +36,12 @@ impl Rounds {
         Spread::of(pairs.map(|(one, other)| one.server_us / other.server_us))
     }
 
+    /// The same in terms of the plain script of its algorithm, if there is one.
+    pub(crate) fn ratio_to_plain(&self, name: &str) -> Option<Spread> {
+        let plain = format!("plain {name}");
+        self.names.contains(&plain.as_str()).then(|| self.ratio(name, &plain))
+    }
+
     fn rounds(&self, name: &str) -> &[Sample] {
         let at = self.names.iter().position(|known| *known == name).unwrap();
         &self.samples[at]
