@@ -113,6 +113,17 @@ impl Verdict {
         self.met.limits().nth(self.decision.binding).map_or(0, |met| met.cost)
     }
 
+    /// How long its permit lasts if nobody renews it: the shortest lease of the limits that it
+    /// holds permits of.
+    #[must_use]
+    pub fn lease_us(&self) -> Option<u64> {
+        let leases = self.met.limits().filter_map(|met| match met.quota {
+            Quota::Concurrency(in_flight) => Some(in_flight.lease_us()),
+            _ => None,
+        });
+        leases.min()
+    }
+
     /// The permit that an admitted request holds, or the reservation that it made.
     #[must_use]
     pub fn handle(&self) -> Option<&Handle> {

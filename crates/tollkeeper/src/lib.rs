@@ -32,7 +32,7 @@ pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;
 pub use tollkeeper_policy::{OnFailure, PolicyErrors};
 #[cfg(feature = "tower")]
-pub use tollkeeper_tower::{Identity, PeerAddr, Refusal};
+pub use tollkeeper_tower::{Identity, InFlight, PeerAddr, Refusal};
 
 /// Protects a tower service: see [`Tollkeeper::layer`].
 #[cfg(feature = "tower")]

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::held::Held;
+use crate::held::InFlight;
 
 pin_project! {
     /// The body of an answer, whoever wrote it.
@@ -15,7 +15,7 @@ pin_project! {
         #[pin]
         inner: Inner<B>,
         // Given back when the body has ended, or with it.
-        held: Option<Box<dyn Held>>,
+        held: Option<InFlight>,
     }
 }
 
@@ -29,7 +29,7 @@ pin_project! {
 }
 
 impl<B> Body<B> {
-    pub(crate) fn of_app(body: B, held: Option<Box<dyn Held>>) -> Self {
+    pub(crate) fn of_app(body: B, held: Option<InFlight>) -> Self {
         Self { inner: Inner::App { body }, held }
     }
 

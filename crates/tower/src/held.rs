@@ -4,28 +4,70 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Engine, Handle, Verdict};
+use tollkeeper_engine::{Engine, Handle, HandleKind, Verdict};
+
+/// Renewals in the time that a lease lasts: one may fail.
+const RENEWALS: u32 = 3;
+
+/// What a request holds of a `concurrency` limit. It is renewed while it lives, and given back when
+/// the last clone of it is dropped.
+///
+/// The answer's body has one until it ends. A handler whose work goes on after that, such as one
+/// with a WebSocket, takes its own from the request's extensions and keeps it for as long.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    _held: Arc<dyn Held>,
+}
 
 /// Something that is given back when it is dropped.
-pub(crate) trait Held: Debug + Send + Sync {}
+trait Held: Debug + Send + Sync {}
+
+impl InFlight {
+    /// Holds the permit of `verdict`, if it has one.
+    pub(crate) fn of<S, L>(engine: &Arc<Engine<S, L>>, verdict: &Verdict) -> Option<Self>
+    where
+        S: Store + Debug + 'static,
+        L: Store + Debug + 'static,
+    {
+        let handle = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit)?;
+        let lease = Duration::from_micros(verdict.lease_us()?);
+        let renewing = spawn(renew(Arc::clone(engine), handle.clone(), lease / RENEWALS));
+        let permit = Permit { engine: Arc::clone(engine), handle: handle.clone(), renewing };
+        Some(Self { _held: Arc::new(permit) })
+    }
+}
 
 /// A permit of a concurrency limit.
 #[derive(Debug)]
-pub(crate) struct Permit<S: Store + 'static, L: Store + 'static> {
-    pub(crate) engine: Arc<Engine<S, L>>,
-    pub(crate) handle: Option<Handle>,
+struct Permit<S: Store + 'static, L: Store + 'static> {
+    engine: Arc<Engine<S, L>>,
+    handle: Handle,
+    renewing: Option<AbortHandle>,
 }
 
 impl<S: Store + Debug, L: Store + Debug> Held for Permit<S, L> {}
 
 impl<S: Store + 'static, L: Store + 'static> Drop for Permit<S, L> {
     fn drop(&mut self) {
-        let Some(handle) = self.handle.take() else { return };
-        let engine = Arc::clone(&self.engine);
+        if let Some(renewing) = self.renewing.take() {
+            renewing.abort();
+        }
+        let (engine, handle) = (Arc::clone(&self.engine), self.handle.clone());
         // One that cannot be given back ends by itself.
         spawn(async move { drop(engine.release(&handle).await) });
+    }
+}
+
+/// Lets a permit last for as long as its request does.
+async fn renew<S: Store, L: Store>(engine: Arc<Engine<S, L>>, handle: Handle, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        // Where the store is away the next one may do.
+        let _ = engine.renew(&handle).await;
     }
 }
 
@@ -51,9 +93,8 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Waiting<S, L> {
     }
 }
 
-fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
     // Without a runtime the program is at its end.
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(future);
-    }
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    Some(runtime.spawn(future).abort_handle())
 }

@@ -15,6 +15,7 @@ mod request;
 mod service;
 
 pub use body::Body;
+pub use held::InFlight;
 pub use identity::Identity;
 pub use layer::{PeerAddr, RateLimitLayer};
 pub use refusal::Refusal;

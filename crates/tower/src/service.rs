@@ -10,13 +10,13 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Request, Response};
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Encounter, HandleKind, Judgement, Verdict};
+use tollkeeper_engine::{Encounter, Judgement, Verdict};
 use tollkeeper_policy::HeaderStyle;
 use tower_service::Service;
 
 use crate::body::Body;
 use crate::headers::write;
-use crate::held::{Held, Permit, Waiting};
+use crate::held::{InFlight, Waiting};
 use crate::identity::{Identified, Identity};
 use crate::layer::{Shared, peer, route};
 use crate::refusal::Refusal;
@@ -64,7 +64,7 @@ where
         let copy = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, copy);
         let shared = Arc::clone(&self.shared);
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let encounter = meet(&shared, &parts);
         let styles: Vec<HeaderStyle> = encounter.policy().headers().to_vec();
         Box::pin(async move {
@@ -72,6 +72,9 @@ where
                 Ok(admitted) => admitted,
                 Err(stopped) => return Ok(stopped.answer(&shared, &parts, &styles)),
             };
+            if let Some(Admitted { held: Some(held), .. }) = &admitted {
+                parts.extensions.insert(held.clone());
+            }
             let answered = inner.call(Request::from_parts(parts, body)).await;
             let Some(Admitted { verdict, held }) = admitted else {
                 return Ok(answered?.map(|body| Body::of_app(body, None)));
@@ -88,7 +91,7 @@ where
 /// A request that may go, and what it holds.
 struct Admitted {
     verdict: Box<Verdict>,
-    held: Option<Box<dyn Held>>,
+    held: Option<InFlight>,
 }
 
 /// A request that may not.
@@ -136,11 +139,7 @@ where
     if !verdict.allowed() {
         return Err(Stopped::Denied(verdict));
     }
-    let permit = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit).cloned();
-    let held = permit.map(|handle| {
-        let engine = Arc::clone(engine);
-        Box::new(Permit { engine, handle: Some(handle) }) as Box<dyn Held>
-    });
+    let held = InFlight::of(engine, &verdict);
     let delay_us = verdict.decision().delay_us;
     if delay_us == 0 {
         return Ok(Some(Admitted { verdict, held }));

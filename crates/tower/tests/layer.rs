@@ -5,8 +5,8 @@
 use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tollkeeper_core::ManualClock;
 use tollkeeper_engine::{Ask, Engine, Target};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
-use tollkeeper_tower::{Body, Identity, PeerAddr, RateLimitLayer, Refusal};
+use tollkeeper_tower::{Body, Identity, InFlight, PeerAddr, RateLimitLayer, Refusal};
 use tower::util::ServiceExt;
 use tower::{Layer, service_fn};
 
@@ -164,6 +164,46 @@ async fn a_permit_is_held_until_the_body_has_ended_or_is_dropped() {
         while remaining(&engine, "api", "global").await == 0 {
             tokio::task::yield_now().await;
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_lasts_for_as_long_as_its_request_does() {
+    let engine = engine("rules: { api: { concurrency: { max_in_flight: 1, lease: 30s } } }");
+    let layer = RateLimitLayer::new(Arc::clone(&engine));
+    let slow = send(&layer, request("/", &[])).await;
+    // Ten leases go by.
+    for _ in 0..300 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        engine.store().clock().advance(1_000_000);
+        let other = send(&layer, request("/", &[])).await;
+        assert_eq!(other.status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+    drop(slow);
+    while remaining(&engine, "api", "global").await == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_handler_whose_work_goes_on_keeps_its_permit() {
+    let engine = engine("rules: { api: { concurrency: { max_in_flight: 1, lease: 1h } } }");
+    let layer = RateLimitLayer::new(Arc::clone(&engine));
+    let kept = Arc::new(Mutex::new(None));
+    let keep = Arc::clone(&kept);
+    let upgrading = layer.layer(service_fn(move |request: Request<()>| {
+        *keep.lock().unwrap() = request.extensions().get::<InFlight>().cloned();
+        ok(request)
+    }));
+    assert_eq!(text(upgrading.oneshot(request("/", &[])).await.unwrap()).await, "hello");
+    // The answer has ended, and whatever gives back has had its turn.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(send(&layer, request("/", &[])).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(kept.lock().unwrap().take().is_some());
+    while remaining(&engine, "api", "global").await == 0 {
+        tokio::task::yield_now().await;
     }
 }
 
