@@ -45,6 +45,7 @@ pub use rule::{
 };
 pub use schema::schema;
 pub use settings::{
-    ClientIp, HeaderStyle, Listen, OnFailure, SettingError, StoreSettings, Upstream,
+    ClientIp, GatewaySettings, HeaderStyle, Listen, OnFailure, SettingError, StoreSettings, Tls,
+    Upstream,
 };
 pub use store_url::{RedisAddress, RedisUrl, Secret, StoreUrl, StoreUrlError};

@@ -53,6 +53,22 @@ pub const MAX_TIMEOUT_US: u64 = 10_000_000;
 /// How long a decision waits for the store where the file does not say.
 pub const DEFAULT_TIMEOUT_US: u64 = 20_000;
 
+/// The shortest time that the gateway can be told to wait.
+pub const MIN_PATIENCE_US: u64 = 1_000;
+
+/// The longest time that the gateway can be told to wait: a week.
+pub const MAX_PATIENCE_US: u64 = 7 * 86_400_000_000;
+
+/// How long the gateway waits for a connection where the file does not say.
+pub const DEFAULT_CONNECT_US: u64 = 5_000_000;
+
+/// How long the gateway waits for the next bytes of a request or an answer where the file does not
+/// say.
+pub const DEFAULT_SILENCE_US: u64 = 60_000_000;
+
+/// How long the gateway waits for the next bytes of a WebSocket where the file does not say.
+pub const DEFAULT_TUNNEL_US: u64 = 3_600_000_000;
+
 /// The most connections to a server.
 pub const MAX_CONNECTIONS: u64 = 64;
 

@@ -14,7 +14,8 @@ use crate::nearest::nearest;
 use crate::reader;
 use crate::rule::{Rule, RuleError};
 use crate::settings::{
-    ClientIp, HeaderStyle, Listen, SettingError, StoreSettings, Upstream, check_token,
+    ClientIp, GatewaySettings, HeaderStyle, Listen, SettingError, StoreSettings, Tls, Upstream,
+    check_token,
 };
 use crate::store_url::{Secret, StoreUrl};
 use crate::yaml;
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) headers: Vec<HeaderStyle>,
     pub(crate) admin_token: Option<Secret>,
     pub(crate) upstream: Option<Upstream>,
+    pub(crate) gateway: GatewaySettings,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Default for Settings {
@@ -48,6 +51,8 @@ impl Default for Settings {
             headers: HeaderStyle::DEFAULT.to_vec(),
             admin_token: None,
             upstream: None,
+            gateway: GatewaySettings::default(),
+            tls: None,
         }
     }
 }
@@ -230,9 +235,21 @@ impl Policy {
         self.settings.admin_token.as_ref()
     }
 
-    /// The app behind the gateway; there is one if, and only if, the gateway has an address.
+    /// The app behind the gateway.
     #[must_use]
     pub fn upstream(&self) -> Option<&Upstream> {
         self.settings.upstream.as_ref()
+    }
+
+    /// How long the gateway waits.
+    #[must_use]
+    pub fn gateway(&self) -> &GatewaySettings {
+        &self.settings.gateway
+    }
+
+    /// What the doors show to clients; without it they speak plain HTTP.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Tls> {
+        self.settings.tls.as_ref()
     }
 }

@@ -17,7 +17,7 @@ mod doors;
 pub use answers::{ClientIp, HeaderStyle};
 pub(crate) use answers::{check_token, is_token};
 pub(crate) use doors::EXPECTED_UPSTREAM;
-pub use doors::{Listen, Upstream};
+pub use doors::{GatewaySettings, Listen, Tls, Upstream};
 
 /// Where state is kept, how it is reached, and what happens when it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 
 use tollkeeper_core::{Algorithm, Secret};
 use tollkeeper_policy::{
-    ClientIp, HeaderStyle, KeyPart, Listen, Networks, Policy, Rule, Source, Status, WhenMissing,
+    ClientIp, GatewaySettings, HeaderStyle, KeyPart, Listen, Networks, Policy, Rule, Source,
+    Status, Tls, WhenMissing,
 };
 
 /// The manual's, but for the doors and stores of a later version.
@@ -208,4 +209,28 @@ fn settings_made_in_code_have_the_bounds_of_the_file() {
     let gateway = policy().with_gateway("[::1]:1".parse().unwrap(), "http://a".parse().unwrap());
     assert_eq!(gateway.upstream().unwrap().authority(), "a:80");
     assert_eq!(gateway.listen().gateway, Some("[::1]:1".parse().unwrap()));
+}
+
+#[test]
+fn the_doors_have_a_certificate_and_patience() {
+    let policy = |text: &str| {
+        let text = format!("{text}\nrules: {{ r: {{ limit: 1/s }} }}");
+        Policy::parse(&text, &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let silent = policy("listen: { gateway: \"127.0.0.1:8000\" }");
+    assert!(silent.upstream().is_none() && silent.tls().is_none());
+    let GatewaySettings { connect_timeout_us, timeout_us, tunnel_timeout_us } = *silent.gateway();
+    assert_eq!(
+        [connect_timeout_us, timeout_us, tunnel_timeout_us],
+        [5_000_000, 60_000_000, 3_600_000_000]
+    );
+    let patient = policy("gateway: { connect_timeout: 1ms, timeout: 2s, tunnel_timeout: 7d }");
+    let GatewaySettings { connect_timeout_us, timeout_us, tunnel_timeout_us } = *patient.gateway();
+    assert_eq!(
+        [connect_timeout_us, timeout_us, tunnel_timeout_us],
+        [1_000, 2_000_000, 604_800_000_000]
+    );
+    let secure = policy("tls: { certificate: a.pem, key: b.pem }");
+    let Tls { certificate, key } = secure.tls().unwrap();
+    assert_eq!((certificate.to_str(), key.to_str()), (Some("a.pem"), Some("b.pem")));
 }

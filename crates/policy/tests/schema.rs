@@ -28,8 +28,9 @@ fn messages(file: &str) -> String {
 
 #[test]
 fn there_is_an_object_for_each_map_of_the_file() {
-    // The file, a rule, store, listen, client_ip, admin, seven blocks, match, cost, tiers, exempt.
-    assert_eq!(objects().len(), 17);
+    // The file, a rule, store, listen, gateway, tls, client_ip, admin, seven blocks, match, cost,
+    // tiers, exempt.
+    assert_eq!(objects().len(), 19);
 }
 
 #[test]

@@ -24,8 +24,10 @@ use axum::routing::{any, get, post};
 
 use crate::metrics::Metrics;
 use crate::reload::Reloader;
+use crate::tls::Certificate;
 use crate::wire::AppEngine;
-use problem::Problem;
+
+pub(crate) use problem::Problem;
 
 pub use encode::decision as decision_json;
 
@@ -36,6 +38,8 @@ type Engine = axum::extract::State<Arc<AppEngine>>;
 pub(crate) struct App {
     pub(crate) engine: Arc<AppEngine>,
     pub(crate) metrics: Arc<Metrics>,
+    /// What the doors show, where they speak TLS.
+    pub(crate) certificate: Option<Arc<Certificate>>,
     /// Reads the policy again, where it came from a file.
     pub(crate) reloader: Option<Arc<Reloader>>,
 }

@@ -3,13 +3,17 @@
 //! [`Server`] binds and serves until it is told to stop. `wire` is the only file that knows every
 //! crate; `http` is the only folder that knows HTTP, `metrics` what is counted.
 
+mod connection;
+mod gateway;
 mod http;
 mod metrics;
 mod reload;
 mod server;
+mod tls;
 mod watch;
 mod wire;
 
 pub use http::decision_json;
 pub use reload::PolicyFile;
-pub use server::{ServeError, Server};
+pub use server::{Addresses, ServeError, Server};
+pub use tls::TlsError;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tollkeeper_policy::Policy;
 
 use crate::metrics::Metrics;
+use crate::tls::Certificate;
 use crate::wire::AppEngine;
 
 mod watch;
@@ -68,6 +69,7 @@ pub(crate) enum Reloaded {
 pub(crate) struct Reloader {
     pub(crate) engine: Arc<AppEngine>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) certificate: Option<Arc<Certificate>>,
     pub(crate) file: PolicyFile,
 }
 
@@ -101,6 +103,15 @@ impl Reloader {
         let old = self.engine.policy();
         if old.listen() != policy.listen() {
             return Err("`listen` cannot change while the service runs: restart it".to_owned());
+        }
+        match (&self.certificate, policy.tls()) {
+            (Some(certificate), Some(tls)) => {
+                certificate.renew(tls).map_err(|error| error.to_string())?;
+            }
+            (None, None) => {}
+            _ => {
+                return Err("`tls` cannot come or go while the service runs: restart it".to_owned());
+            }
         }
         let rules = policy.rules().len();
         self.engine.reload(policy).map_err(|error| error.to_string())?;

@@ -7,30 +7,23 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::ConnectInfo;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tollkeeper_core::StoreError;
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::OpenError;
-use tower_service::Service;
 
+use crate::connection::{Answerer, Incoming};
+use crate::gateway::Gateway;
 use crate::http::{self, App};
 use crate::reload::{self, PolicyFile, Reloader};
-use crate::watch::watch;
+use crate::tls::TlsError;
+use crate::watch::watch as watch_store;
 use crate::wire::app;
 
 /// How long requests under way may take to finish once the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
-
-/// How long a connection may take to send the head of a request, the wait for it included.
-const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most connections at once; further ones wait until one ends.
 const MAX_CONNECTIONS: usize = 10_000;
@@ -53,11 +46,11 @@ pub enum ServeError {
     /// The store cannot be opened as the policy says.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// `listen` opens a door that this version does not have.
-    #[error("`listen.gateway` is not served by this version; use /v1/authz or the middleware")]
-    NoGateway,
+    /// The certificate cannot be shown.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// `listen` opens no door.
-    #[error("`listen` names no door; expected `http`")]
+    #[error("`listen` names no door; expected `http` or `gateway`")]
     NoDoor,
     /// The listener failed.
     #[error("the listener failed: {0}")]
@@ -67,30 +60,47 @@ pub enum ServeError {
 /// A server that listens and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
-    http: TcpListener,
-    admin: Option<TcpListener>,
+    listeners: Listeners,
     app: App,
+}
+
+#[derive(Debug)]
+struct Listeners {
+    http: Option<TcpListener>,
+    admin: Option<TcpListener>,
+    gateway: Option<TcpListener>,
+}
+
+/// Where a server listens; a door without an address is closed.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// The HTTP API.
+    pub http: Option<SocketAddr>,
+    /// Admin calls, where they have a door of their own.
+    pub admin: Option<SocketAddr>,
+    /// The gateway.
+    pub gateway: Option<SocketAddr>,
 }
 
 /// Where connections come in, and what answers them.
 struct Door {
     listener: TcpListener,
-    router: Router,
+    answerer: Answerer,
 }
 
 impl Server {
     /// Listens where the policy says.
     pub async fn bind(policy: Policy) -> Result<Self, ServeError> {
         let listen = policy.listen().clone();
-        if listen.gateway.is_some() {
-            return Err(ServeError::NoGateway);
-        }
-        let http = bind(listen.http.ok_or(ServeError::NoDoor)?).await?;
-        let admin = match listen.admin {
-            Some(address) => Some(bind(address).await?),
-            None => None,
+        let listeners = Listeners {
+            http: bind(listen.http).await?,
+            admin: bind(listen.admin).await?,
+            gateway: bind(listen.gateway).await?,
         };
-        Ok(Self { http, admin, app: app(policy)? })
+        if listeners.http.is_none() && listeners.gateway.is_none() {
+            return Err(ServeError::NoDoor);
+        }
+        Ok(Self { listeners, app: app(policy)? })
     }
 
     /// Waits until the store can be asked. If it cannot, the server serves all the same: the
@@ -102,76 +112,84 @@ impl Server {
     /// Reads the policy again when its file changes, at SIGHUP, and when an operator asks.
     #[must_use]
     pub fn reloading(mut self, file: PolicyFile) -> Self {
-        let (engine, metrics) = (Arc::clone(&self.app.engine), Arc::clone(&self.app.metrics));
-        self.app.reloader = Some(Arc::new(Reloader { engine, metrics, file }));
+        let App { engine, metrics, certificate, .. } = self.app.clone();
+        self.app.reloader = Some(Arc::new(Reloader { engine, metrics, certificate, file }));
         self
     }
 
     /// Where it listens.
-    pub fn address(&self) -> Result<SocketAddr, ServeError> {
-        Ok(self.http.local_addr()?)
-    }
-
-    /// Where it listens for admin calls, if that is elsewhere.
-    pub fn admin_address(&self) -> Result<Option<SocketAddr>, ServeError> {
-        Ok(self.admin.as_ref().map(TcpListener::local_addr).transpose()?)
+    pub fn addresses(&self) -> Result<Addresses, ServeError> {
+        let Listeners { http, admin, gateway } = &self.listeners;
+        let address =
+            |door: &Option<TcpListener>| door.as_ref().map(TcpListener::local_addr).transpose();
+        Ok(Addresses { http: address(http)?, admin: address(admin)?, gateway: address(gateway)? })
     }
 
     /// Serves until `stop` is ready, then lets requests under way finish for a while.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let mut beside = JoinSet::new();
-        beside.spawn(watch(Arc::clone(&self.app.engine)));
+        beside.spawn(watch_store(Arc::clone(&self.app.engine)));
         if let Some(reloader) = &self.app.reloader {
             beside.spawn(reload::watch(Arc::clone(reloader)));
             beside.spawn(reload::at_hangup(Arc::clone(reloader)));
         }
-        let doors = doors(self.http, self.admin, self.app);
-        let connections = GracefulShutdown::new();
+        let certificate = self.app.certificate.clone();
+        let doors = doors(self.listeners, self.app);
+        let (close, closing) = watch::channel(false);
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut stop = std::pin::pin!(stop);
         loop {
             let next = async {
                 // The semaphore is never closed.
-                let place = Arc::clone(&places).acquire_owned().await.ok();
-                (place, accept(&doors).await)
+                let place = Arc::clone(&places).acquire_owned().await.ok()?;
+                Some((place, accept(&doors).await))
             };
-            let (place, (nth, accepted)) = tokio::select! {
+            let next = tokio::select! {
                 next = next => next,
                 () = &mut stop => break,
             };
+            let Some((place, (nth, accepted))) = next else { break };
             let Ok((stream, peer)) = accepted else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let connection = connections.watch(serve(stream, peer, doors[nth].router.clone()));
-            tokio::spawn(async move {
-                // A connection that breaks off is its client's affair.
-                let _ = connection.await;
-                drop(place);
-            });
+            let (answerer, certificate) = (doors[nth].answerer.clone(), certificate.clone());
+            let incoming = Incoming { stream, peer, place, answerer, certificate };
+            tokio::spawn(incoming.serve(closing.clone()));
         }
         drop(doors);
         drop(beside);
+        drop(closing);
+        let _ = close.send(true);
         // What is not done by then is cut off.
-        let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+        let _ = tokio::time::timeout(DRAIN, close.closed()).await;
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+/// Listens at an address, if there is one.
+async fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, ServeError> {
+    let Some(address) = address else { return Ok(None) };
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|source| ServeError::Bind { address, source })
+    bound.map(Some).map_err(|source| ServeError::Bind { address, source })
 }
 
 /// Admin calls have a door of their own, or share the API's.
-fn doors(http: TcpListener, admin: Option<TcpListener>, app: App) -> Vec<Door> {
+fn doors(listeners: Listeners, app: App) -> Vec<Door> {
+    let Listeners { http, admin, gateway } = listeners;
     let (calls, admin_calls) = (http::calls(), http::admin_calls(&app));
-    let Some(admin) = admin else {
-        return vec![Door { listener: http, router: http::finish(calls.merge(admin_calls), app) }];
+    let (calls, admin_calls) = match admin.is_some() {
+        true => (calls, admin_calls),
+        false => (calls.merge(admin_calls), Default::default()),
     };
-    vec![
-        Door { listener: http, router: http::finish(calls, app.clone()) },
-        Door { listener: admin, router: http::finish(admin_calls, app) },
-    ]
+    let door = |listener: Option<TcpListener>, answerer| {
+        listener.map(|listener| Door { listener, answerer })
+    };
+    let doors = [
+        door(http, Answerer::Routes(http::finish(calls, app.clone()))),
+        door(admin, Answerer::Routes(http::finish(admin_calls, app.clone()))),
+        door(gateway, Answerer::Gateway(Gateway::new(app.engine))),
+    ];
+    doors.into_iter().flatten().collect()
 }
 
 /// The next connection, and the door at which it came.
@@ -185,36 +203,4 @@ async fn accept(doors: &[Door]) -> (usize, std::io::Result<(TcpStream, SocketAdd
         Poll::Pending
     })
     .await
-}
-
-type Connection = hyper::server::conn::http1::Connection<TokioIo<TcpStream>, Handler>;
-
-/// Answers the requests of one connection.
-fn serve(stream: TcpStream, peer: SocketAddr, router: Router) -> Connection {
-    // Small answers are not to wait for more of them.
-    let _ = stream.set_nodelay(true);
-    let handler = Handler { peer, router };
-    hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .serve_connection(TokioIo::new(stream), handler)
-}
-
-/// The router, for one connection: it tells each request who is at its other end.
-#[derive(Clone, Debug)]
-struct Handler {
-    peer: SocketAddr,
-    router: Router,
-}
-
-impl hyper::service::Service<hyper::Request<Incoming>> for Handler {
-    type Response = axum::response::Response;
-    type Error = std::convert::Infallible;
-    type Future = <Router as Service<axum::extract::Request>>::Future;
-
-    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(self.peer));
-        self.router.clone().call(request)
-    }
 }

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use tollkeeper_engine::Observer;
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::Policy;
-use tollkeeper_stores::{OpenError, StoreEngine, engine};
+use tollkeeper_stores::{StoreEngine, engine};
 
 use crate::http::App;
 use crate::metrics::Metrics;
+use crate::server::ServeError;
+use crate::tls::Certificate;
 
 /// The engine that the doors ask.
 pub(crate) type AppEngine = StoreEngine<SystemClock>;
 
 /// Everything that the doors need to serve by `policy`.
-pub(crate) fn app(policy: Policy) -> Result<App, OpenError> {
+pub(crate) fn app(policy: Policy) -> Result<App, ServeError> {
+    let certificate = policy.tls().map(Certificate::open).transpose()?.map(Arc::new);
     let metrics = Arc::new(Metrics::new(&policy));
     let observer = Arc::clone(&metrics) as Arc<dyn Observer>;
     let engine = Arc::new(engine(policy, SystemClock::new())?.observed(observer));
-    Ok(App { engine, metrics, reloader: None })
+    Ok(App { engine, metrics, certificate, reloader: None })
 }

@@ -1,12 +1,13 @@
 //! `tollkeeper serve`
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use hyper::Method;
 use tokio::signal::unix::{SignalKind, signal};
 use tollkeeper_policy::{Limit, Policy, StoreUrl};
-use tollkeeper_server::{PolicyFile, Server};
+use tollkeeper_server::{Addresses, PolicyFile, Server};
 
 use super::block_on;
 use crate::args::ServeArgs;
@@ -68,32 +69,28 @@ async fn serve(
         _ => "embedded store".to_owned(),
     };
     let on_failure = policy.store().on_failure.name();
+    let scheme = if policy.tls().is_some() { "https" } else { "http" };
+    let upstream = match policy.upstream() {
+        Some(upstream) => format!("before {upstream}"),
+        None => "before nothing: the file names no `upstream`".to_owned(),
+    };
     log_to_stderr();
     let server = Server::bind(policy).await.map_err(Failure::told)?;
     let server = match file {
         Some(file) => server.reloading(file),
         None => server,
     };
-    let address = server.address().map_err(Failure::told)?;
-    let admin = match server.admin_address().map_err(Failure::told)? {
-        Some(admin) => format!("\n  admin  http://{admin}"),
-        None => String::new(),
-    };
-    let states = server.admin_address().ok().flatten().unwrap_or(address);
+    let addresses = server.addresses().map_err(Failure::told)?;
     if let Err(error) = server.store_opened().await {
         warn(&format!(
             "{error}\n  until it can be used, each rule decides by its on_failure (default {on_failure})"
         ));
     }
     announce(&format!(
-        "tollkeeper {} with {origin}: {}
-  http   http://{address}  ({store}){admin}
-  try    curl -i http://{address}/api/resource
-         curl -s http://{address}/v1/check -d '{{\"key\":\"alice\",\"limit\":\"10/min\"}}'
-         curl -s http://{states}/debug/state
-  stop   Ctrl-C",
+        "tollkeeper {} with {origin}: {}\n{}  stop   Ctrl-C",
         env!("CARGO_PKG_VERSION"),
         limits.join(", "),
+        places(addresses, scheme, &store, &upstream),
     ))?;
     // Handlers first: a signal between here and the server's first poll must not be lost.
     let mut terminate = signal(SignalKind::terminate())?;
@@ -105,11 +102,49 @@ async fn serve(
         }
     };
     let serving = tokio::spawn(server.run(stop));
-    if demo && let Err(Failure::Told(problem)) = show(address).await {
-        complain(&problem);
+    if demo {
+        let shown = match addresses.http.filter(|_| scheme == "http") {
+            Some(address) => show(address).await,
+            None => Err(Failure::told("--demo needs `listen.http`, without `tls`")),
+        };
+        if let Err(Failure::Told(problem)) = shown {
+            complain(&problem);
+        }
     }
     serving.await.map_err(Failure::told)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What listens where, and what to try.
+fn places(addresses: Addresses, scheme: &str, store: &str, upstream: &str) -> String {
+    let Addresses { http, admin, gateway } = addresses;
+    let mut lines = String::new();
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(lines, "  {name:<6} {text}");
+    };
+    if let Some(http) = http {
+        line("http", format!("{scheme}://{http}  ({store})"));
+    }
+    if let Some(admin) = admin {
+        line("admin", format!("{scheme}://{admin}"));
+    }
+    if let Some(gateway) = gateway {
+        line("proxy", format!("{scheme}://{gateway}  ({upstream})"));
+    }
+    let mut names = ["try"].into_iter();
+    let mut name = || names.next().unwrap_or("");
+    if let Some(gateway) = gateway {
+        line(name(), format!("curl -i {scheme}://{gateway}/"));
+    }
+    if let Some(http) = http {
+        line(name(), format!("curl -i {scheme}://{http}/api/resource"));
+        let body = r#"{"key":"alice","limit":"10/min"}"#;
+        line("", format!("curl -s {scheme}://{http}/v1/check -d '{body}'"));
+    }
+    if let Some(states) = admin.or(http) {
+        line("", format!("curl -s {scheme}://{states}/debug/state"));
+    }
+    lines
 }
 
 /// Sends eleven requests to the demo route and shows what they met.

@@ -75,6 +75,8 @@ pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     /// Where admin calls are answered, if that is elsewhere.
     pub(crate) admin: Option<SocketAddr>,
+    /// Where the gateway listens, if there is one.
+    pub(crate) gateway: Option<SocketAddr>,
     pub(crate) folder: Folder,
 }
 
@@ -84,8 +86,21 @@ impl Service {
     }
 
     pub(crate) fn start_with(name: &str, policy: &str, args: &[&str]) -> Self {
+        Self::start_beside(name, policy, &[], args)
+    }
+
+    /// Starts it in a folder that has other files, too.
+    pub(crate) fn start_beside(
+        name: &str,
+        policy: &str,
+        files: &[(&str, Vec<u8>)],
+        args: &[&str],
+    ) -> Self {
         let folder = Folder::new(name);
         folder.write("tollkeeper.yaml", policy);
+        for (name, content) in files {
+            folder.write(name, content);
+        }
         let mut child = tollkeeper()
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(args)
@@ -94,14 +109,16 @@ impl Service {
             .stderr(File::create(folder.path.join("log")).unwrap())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let told = |line: &str, door: &str| -> Option<SocketAddr> {
-            let address = line.trim().strip_prefix(door)?.trim().strip_prefix("http://")?;
-            Some(address.split(' ').next()?.parse().unwrap())
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let told: Vec<String> = lines.take_while(|line| !line.starts_with("  stop ")).collect();
+        let address = |door: &str| -> Option<SocketAddr> {
+            let place = told.iter().find_map(|line| line.trim().strip_prefix(door))?;
+            let (_scheme, address) = place.split(' ').find_map(|word| word.split_once("://"))?;
+            Some(address.parse().unwrap())
         };
-        let address = lines.find_map(|line| told(&line, "http ")).unwrap();
-        let admin = lines.next().and_then(|line| told(&line, "admin "));
-        Self { child, address, admin, folder }
+        let (http, admin, gateway) =
+            (address("http ").unwrap(), address("admin "), address("proxy "));
+        Self { child, address: http, admin, gateway, folder }
     }
 
     /// What it has said on standard error.

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod app;
 mod check;
 mod examples;
+mod gateway;
 mod http;
 mod kit;
 mod outage;

@@ -8,13 +8,13 @@ use crate::networks::{self, Networks};
 use crate::policy::Settings;
 use crate::raw::{RawField, RawMap};
 use crate::refused::Refused;
-use crate::settings::{ClientIp, HeaderStyle, Listen};
+use crate::settings::{ClientIp, GatewaySettings, HeaderStyle, Listen, Tls};
 use crate::store_url::Secret;
 
 /// The settings, with the default for what is not there or was refused.
 pub(super) fn settings(raw: &RawMap, problems: &mut Problems) -> Settings {
     let default = Settings::default();
-    gateway(raw, problems);
+    upstream(raw, problems);
     let admin_token = raw.map("admin").and_then(|map| map.text("token")).map(Secret::new);
     let store = raw.map("store").map(|map| store::settings(map, problems));
     Settings {
@@ -24,7 +24,23 @@ pub(super) fn settings(raw: &RawMap, problems: &mut Problems) -> Settings {
         headers: headers(raw, problems).unwrap_or(default.headers),
         admin_token,
         upstream: raw.upstream("upstream").cloned(),
+        gateway: raw.map("gateway").map(gateway).unwrap_or_default(),
+        tls: raw.map("tls").and_then(tls),
     }
+}
+
+fn gateway(map: &RawMap) -> GatewaySettings {
+    let default = GatewaySettings::default();
+    let read = |name, default| map.duration_us(name).unwrap_or(default);
+    GatewaySettings {
+        connect_timeout_us: read("connect_timeout", default.connect_timeout_us),
+        timeout_us: read("timeout", default.timeout_us),
+        tunnel_timeout_us: read("tunnel_timeout", default.tunnel_timeout_us),
+    }
+}
+
+fn tls(map: &RawMap) -> Option<Tls> {
+    Some(Tls { certificate: map.text("certificate")?.into(), key: map.text("key")?.into() })
 }
 
 fn listen(map: &RawMap, problems: &mut Problems) -> Listen {
@@ -46,23 +62,25 @@ fn listen(map: &RawMap, problems: &mut Problems) -> Listen {
     }
 }
 
-/// The gateway and what stands behind it come together.
-fn gateway(raw: &RawMap, problems: &mut Problems) {
+/// What stands behind a gateway is reached by a gateway, and is another.
+fn upstream(raw: &RawMap, problems: &mut Problems) {
     let door = raw.map("listen").and_then(|map| map.field("gateway"));
     let was_refused = raw.field("listen").is_some_and(|field| field.value.is_none())
         || raw.map("listen").is_some_and(|map| map.has_unknown);
-    match (door, raw.field("upstream")) {
-        (Some(door), None) if !raw.has_unknown => {
-            let fault = Fault::new("`gateway` is given, and the file has no `upstream`")
-                .help("say what stands behind it, as in `upstream: http://127.0.0.1:3000`");
-            problems.add(door.key_span, fault);
-        }
-        (None, Some(upstream)) if !was_refused => {
-            let fault = Fault::new("`upstream` is given, and `listen` has no `gateway`")
-                .help("say where it listens, as in `listen: { gateway: \"127.0.0.1:8000\" }`");
-            problems.add(upstream.key_span, fault);
-        }
-        _ => {}
+    let Some(field) = raw.field("upstream") else { return };
+    if door.is_none() && !was_refused {
+        let fault = Fault::new("`upstream` is given, and `listen` has no `gateway`")
+            .help("say where it listens, as in `listen: { gateway: \"127.0.0.1:8000\" }`");
+        problems.add(field.key_span, fault);
+    }
+    let gateway = raw.map("listen").and_then(|map| map.address("gateway"));
+    if let (Some(gateway), Some(upstream)) = (gateway, raw.upstream("upstream"))
+        && upstream.is_at(gateway)
+    {
+        let fault = Fault::new("`upstream` is the gateway itself")
+            .expected("the address of the app")
+            .help("give the app, or `listen.gateway`, another port");
+        problems.add(field.span, fault);
     }
 }
 

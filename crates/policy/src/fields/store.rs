@@ -25,8 +25,12 @@ static PREFIX: TextForm = TextForm {
 static PATH: TextForm = TextForm {
     expected: "the path of a file such as /etc/ssl/redis-ca.pem",
     pattern: "^.{1,4095}$",
-    fits: |text| (1..=MAX_PATH_BYTES).contains(&text.len()) && !text.contains(char::is_control),
+    fits: is_path,
 };
+
+pub(super) fn is_path(text: &str) -> bool {
+    (1..=MAX_PATH_BYTES).contains(&text.len()) && !text.contains(char::is_control)
+}
 
 pub(crate) static STORE: Shape = Shape {
     doc: "Where the state of the limits is kept.",

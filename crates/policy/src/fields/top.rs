@@ -1,9 +1,9 @@
 //! The tables of the file itself and of the settings beside the rules, but for the store.
 
 use super::rule::RULE;
-use super::store::STORE;
+use super::store::{STORE, is_path};
 use super::{Kind, Shape, TextForm, TextsForm, optional, required, secret};
-use crate::limits::MAX_NETWORKS;
+use crate::limits::{MAX_NETWORKS, MAX_PATIENCE_US, MIN_PATIENCE_US};
 use crate::networks;
 use crate::settings::{HeaderStyle, is_token};
 
@@ -46,9 +46,11 @@ pub(crate) static TOP: Shape = Shape {
         ),
         optional(
             "upstream",
-            "The app behind the gateway, such as http://127.0.0.1:3000; with listen.gateway, and only with it.",
+            "The app behind the gateway, such as http://127.0.0.1:3000; only with listen.gateway.",
             Kind::Upstream,
         ),
+        optional("gateway", "How long the gateway waits.", Kind::Map(&GATEWAY)),
+        optional("tls", "The certificate of every door.", Kind::Map(&TLS)),
         optional("client_ip", "How the address of a client is found.", Kind::Map(&CLIENT_IP)),
         optional(
             "headers",
@@ -70,13 +72,54 @@ pub(super) static LISTEN: Shape = Shape {
             "The address of admin calls; without it they are answered at http.",
             Kind::Address,
         ),
-        optional(
-            "gateway",
-            "The address of the reverse proxy before upstream; with it, and only with it.",
-            Kind::Address,
-        ),
+        optional("gateway", "The address of the reverse proxy before upstream.", Kind::Address),
     ],
     later: &["grpc", "resp"],
+};
+
+static GATEWAY: Shape = Shape {
+    doc: "How long the gateway waits.",
+    example: "{ connect_timeout: 5s, timeout: 60s, tunnel_timeout: 1h }",
+    fields: &[
+        optional(
+            "connect_timeout",
+            "How long a connection to upstream may take; 5s if not given.",
+            PATIENCE,
+        ),
+        optional(
+            "timeout",
+            "How long the client may take for the next bytes of a request, and upstream for those of its answer; 60s if not given.",
+            PATIENCE,
+        ),
+        optional(
+            "tunnel_timeout",
+            "How long a WebSocket may be silent; 1h if not given.",
+            PATIENCE,
+        ),
+    ],
+    later: &[],
+};
+
+const PATIENCE: Kind = Kind::DurationWithin { min_us: MIN_PATIENCE_US, max_us: MAX_PATIENCE_US };
+
+static TLS: Shape = Shape {
+    doc: "The certificate of every door.",
+    example: "{ certificate: /etc/tollkeeper/cert.pem, key: /etc/tollkeeper/key.pem }",
+    fields: &[
+        required(
+            "certificate",
+            "A PEM file of the certificate, and of those that lead to its authority.",
+            Kind::Text(&PEM),
+        ),
+        required("key", "A PEM file of the certificate's private key.", Kind::Text(&PEM)),
+    ],
+    later: &[],
+};
+
+static PEM: TextForm = TextForm {
+    expected: "the path of a file such as /etc/tollkeeper/cert.pem",
+    pattern: "^.{1,4095}$",
+    fits: is_path,
 };
 
 static CLIENT_IP: Shape = Shape {

@@ -1,10 +1,11 @@
 //! Owns where the service listens, and what stands behind its gateway.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::limits::MAX_HOST_BYTES;
+use crate::limits::{DEFAULT_CONNECT_US, DEFAULT_SILENCE_US, DEFAULT_TUNNEL_US, MAX_HOST_BYTES};
 use crate::refused::{FieldError, Refused};
 
 /// What an upstream looks like.
@@ -31,6 +32,36 @@ impl Default for Listen {
     fn default() -> Self {
         Self { http: Some((Ipv4Addr::LOCALHOST, 8080).into()), ..Self::CLOSED }
     }
+}
+
+/// How long the gateway waits before it gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// For a connection to the app.
+    pub connect_timeout_us: u64,
+    /// For the next bytes of a request or of its answer.
+    pub timeout_us: u64,
+    /// For the next bytes of a connection that became a WebSocket, or another protocol.
+    pub tunnel_timeout_us: u64,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            connect_timeout_us: DEFAULT_CONNECT_US,
+            timeout_us: DEFAULT_SILENCE_US,
+            tunnel_timeout_us: DEFAULT_TUNNEL_US,
+        }
+    }
+}
+
+/// What the doors show to clients that come by TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// A PEM file of the certificate and those that lead to its authority.
+    pub certificate: PathBuf,
+    /// A PEM file of its private key.
+    pub key: PathBuf,
 }
 
 /// The app behind the gateway.
@@ -68,6 +99,17 @@ impl Upstream {
     pub fn authority(&self) -> String {
         let Self { host, port } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// Whether a request to it would come to who listens at `address`, as far as the names tell.
+    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
+        let ip = match &*self.host {
+            "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+            host => host.parse::<IpAddr>().ok(),
+        };
+        let reaches =
+            |ip: IpAddr| ip == address.ip() || (address.ip().is_unspecified() && ip.is_loopback());
+        self.port == address.port() && ip.is_some_and(reaches)
     }
 
     /// What is not told is the URL: there may be a password in it by mistake.

@@ -66,6 +66,14 @@ impl Problem {
         Self::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")
     }
 
+    pub(crate) fn bad_gateway(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, detail)
+    }
+
+    pub(crate) fn gateway_timeout(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, detail)
+    }
+
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
     }

@@ -1,0 +1,128 @@
+//! One connection: TLS where the doors have a certificate, then HTTP until it ends.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::response::Response;
+use futures_util::future::Either;
+use hyper::Request;
+use hyper::body::Incoming as IncomingBody;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tower_service::Service;
+
+use crate::gateway::Gateway;
+use crate::tls::Certificate;
+
+/// How long a connection may take to send the head of a request, the wait for it included.
+const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a client may take until TLS stands.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a request came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// Who is at the other end.
+    pub(crate) peer: SocketAddr,
+    /// Whether it came by TLS.
+    pub(crate) secure: bool,
+    /// Its place among the connections, free when the last clone is gone.
+    _place: Arc<OwnedSemaphorePermit>,
+}
+
+/// What answers the requests of a door.
+#[derive(Clone, Debug)]
+pub(crate) enum Answerer {
+    Routes(Router),
+    Gateway(Gateway),
+}
+
+/// A connection that came in at a door.
+pub(crate) struct Incoming {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) answerer: Answerer,
+    pub(crate) certificate: Option<Arc<Certificate>>,
+}
+
+impl Incoming {
+    /// Answers its requests until it ends, or, once `closing` says so, the one under way.
+    pub(crate) async fn serve(self, closing: watch::Receiver<bool>) {
+        let Self { stream, peer, place, answerer, certificate } = self;
+        // Small answers are not to wait for more of them.
+        let _ = stream.set_nodelay(true);
+        let arrival = Arrival { peer, secure: certificate.is_some(), _place: Arc::new(place) };
+        let handler = Handler { arrival, answerer };
+        let Some(certificate) = certificate else {
+            return speak(stream, handler, closing).await;
+        };
+        let shaking = certificate.acceptor().accept(stream);
+        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_PATIENCE, shaking).await {
+            speak(stream, handler, closing).await;
+        }
+    }
+}
+
+async fn speak<T>(stream: T, handler: Handler, mut closing: watch::Receiver<bool>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .serve_connection(TokioIo::new(stream), handler)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let told = async { drop(closing.wait_for(|closing| *closing).await) };
+    // A connection that breaks off is its client's affair.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = told => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+    // Whoever closes waits until nobody listens any more.
+    drop(closing);
+}
+
+/// What answers, for one connection.
+#[derive(Clone, Debug)]
+struct Handler {
+    arrival: Arrival,
+    answerer: Answerer,
+}
+
+type Routed = <Router as Service<axum::extract::Request>>::Future;
+type Passed = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+impl hyper::service::Service<Request<IncomingBody>> for Handler {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<Routed, Passed>;
+
+    fn call(&self, request: Request<IncomingBody>) -> Self::Future {
+        match &self.answerer {
+            Answerer::Routes(router) => {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(ConnectInfo(self.arrival.peer));
+                Either::Left(router.clone().call(request))
+            }
+            Answerer::Gateway(gateway) => {
+                let answer = gateway.clone().answer(request, self.arrival.clone());
+                Either::Right(Box::pin(async move { Ok(answer.await) }))
+            }
+        }
+    }
+}
