@@ -1,12 +1,14 @@
 //! Owns [`Builder`]: names, limits and bounds, checked when the limiter is built.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollkeeper_core::{Clock, Quota, WhenFull};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::{
-    OnFailure, Policy, Rule, RuleError, SettingError, StoreSettings, StoreUrl, StoreUrlError,
+    ClientIp, Match, Networks, OnFailure, Policy, Rule, RuleError, SettingError, StoreSettings,
+    StoreUrl, StoreUrlError,
 };
 use tollkeeper_stores::{OpenError, engine};
 
@@ -57,6 +59,7 @@ impl From<OpenError> for BuildError {
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     limits: Vec<(String, Limit)>,
+    trusted_proxies: Vec<String>,
     settings: StoreSettings,
     clock: Arc<dyn Clock>,
     /// What was wrong with the store's URL.
@@ -72,7 +75,7 @@ impl Builder {
         };
         let clock = Arc::new(SystemClock::new());
         let settings = StoreSettings { url, ..StoreSettings::default() };
-        Self { limits: Vec::new(), settings, clock, wrong }
+        Self { limits: Vec::new(), trusted_proxies: Vec::new(), settings, clock, wrong }
     }
 
     /// Adds a limit under a name. The same name again adds a further limit to it: a request must
@@ -124,6 +127,13 @@ impl Builder {
     /// What a new key meets when the table is full.
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.settings.when_full = when_full;
+        self
+    }
+
+    /// The networks of your proxies, such as `10.0.0.0/8`: their word on a client's address counts
+    /// for limits [by](Limit::by) `ip`, and nobody else's.
+    pub fn trusted_proxies<'a>(mut self, networks: impl IntoIterator<Item = &'a str>) -> Self {
+        self.trusted_proxies.extend(networks.into_iter().map(str::to_owned));
         self
     }
 
@@ -179,7 +189,11 @@ impl Builder {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
-        let policy = Policy::from_rules(rules(&self.limits)?)?.stored_by(self.settings)?;
+        let networks = Networks::parse(self.trusted_proxies.iter().map(String::as_str));
+        let trusted_proxies = networks.map_err(|error| BuildError::new(error.to_string()))?;
+        let policy = Policy::from_rules(rules(&self.limits)?)?
+            .stored_by(self.settings)?
+            .with_client_ip(ClientIp { trusted_proxies, ..ClientIp::default() })?;
         Ok(Tollkeeper::new(engine(policy, self.clock)?))
     }
 }
@@ -208,14 +222,28 @@ fn rules(limits: &[(String, Limit)]) -> Result<Vec<Rule>, BuildError> {
             let error = BuildError::unfit("its limits must all have the same `on_failure`");
             return Err(BuildError::of(name, &error));
         }
+        if (&group.first.key, &group.first.paths) != (&limit.key, &limit.paths) {
+            let error = BuildError::unfit("its limits must all have the same `by` and `on`");
+            return Err(BuildError::of(name, &error));
+        }
         group.quotas.push(quota);
     }
-    let rule = |Group { name, quotas, first }: Group<'_>| {
-        let rule = Rule::new(name, quotas)?.shadow(first.shadow);
-        Ok(match first.on_failure {
-            Some(on_failure) => rule.with_on_failure(on_failure),
-            None => rule,
-        })
-    };
     groups.into_iter().map(rule).collect()
+}
+
+fn rule(Group { name, quotas, first }: Group<'_>) -> Result<Rule, BuildError> {
+    let of_name = |error: &dyn Display| BuildError::of(name, &BuildError::new(error.to_string()));
+    let mut rule = Rule::new(name, quotas)?.shadow(first.shadow);
+    if let Some(on_failure) = first.on_failure {
+        rule = rule.with_on_failure(on_failure);
+    }
+    if !first.key.is_empty() {
+        let parts = first.key.iter().map(String::as_str);
+        rule = rule.keyed_by(parts).map_err(|error| of_name(&error))?;
+    }
+    let mut paths = Match::any();
+    for path in &first.paths {
+        paths = paths.path(path).map_err(|error| of_name(&error))?;
+    }
+    Ok(rule.matching(paths))
 }

@@ -22,11 +22,13 @@ mod builder;
 mod decision;
 mod limit;
 mod limiter;
+mod reservation;
 
 pub use builder::{BuildError, Builder};
 pub use decision::{Decision, LimitDecision};
 pub use limit::Limit;
 pub use limiter::{Charge, Tollkeeper, YamlError};
+pub use reservation::Reservation;
 pub use tollkeeper_core::{Algorithm, Amended, Clock, ManualClock, WhenFull};
 pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;

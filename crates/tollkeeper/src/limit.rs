@@ -24,6 +24,8 @@ pub struct Limit {
     kind: Kind,
     pub(crate) shadow: bool,
     pub(crate) on_failure: Option<OnFailure>,
+    pub(crate) key: Vec<String>,
+    pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +57,7 @@ impl RateText {
 
 impl Limit {
     fn new(kind: Kind) -> Self {
-        Self { kind, shadow: false, on_failure: None }
+        Self { kind, shadow: false, on_failure: None, key: Vec::new(), paths: Vec::new() }
     }
 
     fn per(count: u64, seconds: u64) -> Self {
@@ -165,6 +167,24 @@ impl Limit {
     #[must_use]
     pub fn concurrency(max_in_flight: u64, lease: &str) -> Self {
         Self::new(Kind::InFlight { max: max_in_flight, lease: lease.to_owned() })
+    }
+
+    /// Counts the requests that [a layer](crate::Tollkeeper::layer) sees by this part of them, as a
+    /// policy file names it: `ip`, `user`, `header:x-api-key`, `cookie:…`, `query:…`, `route`,
+    /// `method`, `host`, `attribute:…`. Several are counted together; without any, all requests
+    /// share one count.
+    #[must_use]
+    pub fn by(mut self, part: &str) -> Self {
+        self.key.push(part.to_owned());
+        self
+    }
+
+    /// Applies only to the requests that [a layer](crate::Tollkeeper::layer) sees at a path such as
+    /// `/login`, `/users/{id}` or `/api/**`, or at one of several.
+    #[must_use]
+    pub fn on(mut self, path: &str) -> Self {
+        self.paths.push(path.to_owned());
+        self
     }
 
     /// Counts and reports, and denies nothing.

@@ -12,6 +12,10 @@ use tollkeeper_stores::{StoreEngine, engine};
 use crate::Error;
 use crate::builder::{BuildError, Builder};
 use crate::decision::Decision;
+use crate::reservation::Reservation;
+
+/// How long a guarded reservation can be settled.
+const RESERVED_FOR: Duration = Duration::from_secs(600);
 
 /// A rate limiter. Clones share their counts.
 #[derive(Clone, Debug)]
@@ -139,6 +143,18 @@ impl Tollkeeper {
     ) -> Result<Decision, Error> {
         let ttl_us = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
         self.engine.reserve(ask(rule, key, cost), Some(ttl_us)).await.map(Decision::new)
+    }
+
+    /// [`reserve`](Self::reserve) for ten minutes, held by a guard: what a handler needs whose cost
+    /// is known only when it is done.
+    pub async fn reservation(
+        &self,
+        rule: &str,
+        key: &str,
+        cost: u64,
+    ) -> Result<Reservation, Error> {
+        let decision = self.reserve(rule, key, cost, RESERVED_FOR).await?;
+        Ok(Reservation::new(self.clone(), decision))
     }
 
     /// Ends a reservation: charges or gives back the difference to what it really cost.
