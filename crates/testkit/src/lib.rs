@@ -3,13 +3,18 @@
 //! [`model`] is an independent statement of the contract in exact rational arithmetic. [`suite`]
 //! is what every store must pass, [`vectors`] the golden cases that other languages read too.
 //! Time is a [`ManualClock`] that stands, jumps and steps back. [`redis_server`] and [`proxy`] are
-//! real servers and a bad network between them and a test.
+//! real servers and a bad network between them and a test, [`front`] and [`app`] real proxies and
+//! what stands behind them.
 
+pub mod app;
+pub mod call;
 pub mod case;
 pub mod dice;
 pub mod faulty;
 pub mod folder;
+pub mod front;
 pub mod model;
+pub mod moment;
 pub mod peers;
 pub mod port;
 pub mod proxy;

@@ -1,6 +1,6 @@
-//! Finds the programs that tests run and that no package of the system puts on the path.
+//! Finds the programs that tests run and that no package of the system puts on everybody's path.
 //!
-//! `cargo xtask needs` installs them under `target/peers`.
+//! `cargo xtask needs` installs them, most of them under `target/peers`.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,26 @@ pub fn too_old_redis() -> Result<PathBuf, String> {
     find("redis-server-5.0")
 }
 
+/// nginx, where Debian puts it: on the path of root alone.
+pub fn nginx() -> Result<PathBuf, String> {
+    existing("/usr/sbin/nginx".into())
+}
+
+/// Caddy.
+pub fn caddy() -> Result<PathBuf, String> {
+    find("caddy")
+}
+
+/// Traefik.
+pub fn traefik() -> Result<PathBuf, String> {
+    find("traefik")
+}
+
 fn find(name: &str) -> Result<PathBuf, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name);
+    existing(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers").join(name))
+}
+
+fn existing(path: PathBuf) -> Result<PathBuf, String> {
     match path.is_file() {
         true => Ok(path),
         false => Err(format!("{} is missing: run `cargo xtask needs`", path.display())),
