@@ -9,6 +9,7 @@ mod debug;
 mod demo;
 mod encode;
 mod fields;
+mod meant;
 mod peer;
 mod policy;
 mod problem;

@@ -111,6 +111,13 @@ fn a_proxy_asks_about_a_request() {
         let denied = ask("?deny=403", &headers);
         assert_eq!(denied.status, 403);
         assert!(denied.header("retry-after").is_some(), "{denied:?}");
+        // For proxies that throw away a body and a status.
+        let told: serde_json::Value =
+            serde_json::from_str(denied.header("x-tollkeeper-body").unwrap()).unwrap();
+        let mut body = denied.json();
+        body.as_object_mut().unwrap().remove("limits").unwrap();
+        assert_eq!((denied.header("x-tollkeeper-status"), told), (Some("429"), body));
+        assert_eq!(ask("", &headers).header("x-tollkeeper-body"), None);
     }
     // Not a request of that rule, and counted by the client's own address.
     let about = [("x-original-uri", "/about"), ("x-forwarded-for", "203.0.113.10")];
@@ -118,6 +125,9 @@ fn a_proxy_asks_about_a_request() {
     assert_eq!((reply.status, reply.header("x-ratelimit-remaining")), (200, Some("999")));
     assert_eq!(ask("", &[]).status, 400);
     assert_eq!(ask("?deny=200", &about).status, 400);
+    // A client's own word beside the proxy's, and a client's query that a proxy has left there.
+    assert_eq!(ask("", &[nginx.as_slice(), &[("x-forwarded-uri", "/about")]].concat()).status, 400);
+    assert_eq!(ask("?deny=500", &[("x-forwarded-uri", "/api?deny=500")]).status, 429);
 }
 
 #[test]

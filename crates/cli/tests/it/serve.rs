@@ -99,6 +99,18 @@ fn shaped_requests_leave_200_ms_apart() {
     }
 }
 
+/// The wait used to be left out, so that behind a proxy nothing was shaped.
+#[test]
+fn a_proxy_hears_of_a_shaped_request_when_its_turn_comes() {
+    let service = Service::start("shape-authz", &policy_of("leaking_bucket"));
+    let started = now();
+    for _ in 0..3 {
+        let headers = [("x-forwarded-uri", "/"), ("x-forwarded-method", "GET")];
+        assert_eq!(service.send("GET", "/v1/authz", &headers, b"").status, 200);
+    }
+    assert!(started.elapsed() >= Duration::from_millis(400), "{:?}", started.elapsed());
+}
+
 #[test]
 fn permits_of_the_demo_route_come_back_with_the_answer() {
     let service = Service::start(

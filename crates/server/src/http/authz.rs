@@ -1,19 +1,27 @@
 //! `/v1/authz`: forward-auth. A proxy asks about a request that it has got, and lets it through or
 //! gives back our answer.
 //!
-//! nginx tells the request in `X-Original-Method` and `X-Original-URI`, Traefik and Caddy in
-//! `X-Forwarded-Method` and `X-Forwarded-Uri`. Whoever can reach this call can ask about any
-//! request: it charges, and so belongs on an address that only proxies reach.
+//! Whoever can reach this call can ask about any request: it charges, and so belongs on an address
+//! that only proxies reach.
+
+use std::time::Duration;
 
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use tollkeeper_engine::Judgement;
-use tollkeeper_tower::HttpRequest;
+use tollkeeper_tower::{HttpRequest, Refusal};
 
+use super::meant::Meant;
 use super::peer::Peer;
 use super::problem::Problem;
 use super::{Engine, encode};
+
+/// What the answer would have been without `deny`, for proxies that cannot give it back as it is:
+/// its status, and its body without the numbers of each limit.
+const STATUS: HeaderName = HeaderName::from_static("x-tollkeeper-status");
+const BODY: HeaderName = HeaderName::from_static("x-tollkeeper-body");
 
 pub(super) async fn authz(
     State(engine): Engine,
@@ -21,50 +29,67 @@ pub(super) async fn authz(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
-    let deny = deny_status(query.as_deref())?;
     let headers = request.headers();
-    let text = |names: [&str; 2]| names.into_iter().find_map(|name| header(headers, name));
-    let method = text(["x-forwarded-method", "x-original-method"])
-        .unwrap_or_else(|| request.method().as_str());
-    let uri = text(["x-forwarded-uri", "x-original-uri"]).ok_or_else(|| {
-        Problem::bad_request(
-            "which request is meant? expected `X-Forwarded-Uri` or `X-Original-URI`",
-        )
-    })?;
-    let host = text(["x-forwarded-host", "x-original-host"]);
     let policy = engine.policy();
-    let view =
-        HttpRequest::new(request.method(), request.uri(), headers, peer.ip(), policy.client_ip())
-            .forwarded(method, uri, host);
-    let encounter = engine.meet(&view);
-    let accept = header(headers, "accept").map(str::to_owned);
-    drop(request);
-    let mut response = match engine.judge(encounter).await? {
-        Judgement::Decided(verdict) if verdict.allowed() => {
-            (StatusCode::OK, encode::headers(&verdict, policy.headers())).into_response()
-        }
-        Judgement::Decided(verdict) => {
-            encode::refusal(&verdict, policy.headers(), accept.as_deref())
-        }
-        Judgement::Missing { rule, part } => encode::lacking(&rule, &part),
-        _ => StatusCode::OK.into_response(),
+    let (deny, encounter) = {
+        let meant = Meant::read(headers)?;
+        let query = query.filter(|query| !query.is_empty() && !meant.has_left(query));
+        let deny = query.as_deref().map(deny_status).transpose()?;
+        let method = meant.method.unwrap_or_else(|| request.method().as_str());
+        let asked = request.uri();
+        let view =
+            HttpRequest::new(request.method(), asked, headers, peer.ip(), policy.client_ip())
+                .forwarded(method, &meant.uri, meant.host.as_deref());
+        (deny, engine.meet(&view))
     };
-    if let Some(status) = deny.filter(|_| !response.status().is_success()) {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = accept.map(str::to_owned);
+    drop(request);
+    let (mut response, body) = match engine.judge(encounter).await? {
+        Judgement::Decided(verdict) if verdict.allowed() => {
+            // A request whose turn comes later goes to the app when it comes.
+            let delay_us = verdict.decision().delay_us;
+            if delay_us > 0 {
+                tokio::time::sleep(Duration::from_micros(delay_us)).await;
+            }
+            return Ok(
+                (StatusCode::OK, encode::headers(&verdict, policy.headers())).into_response()
+            );
+        }
+        Judgement::Decided(verdict) => (
+            encode::refusal(&verdict, policy.headers(), accept.as_deref()),
+            encode::refused(&verdict),
+        ),
+        Judgement::Missing { rule, part } => {
+            (encode::lacking(&rule, &part), Refusal::Missing { rule: &rule, part: &part }.body())
+        }
+        _ => return Ok(StatusCode::OK.into_response()),
+    };
+    if let Some(status) = deny {
+        tell_in_headers(&mut response, body);
         *response.status_mut() = status;
     }
     Ok(response)
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+fn tell_in_headers(response: &mut Response, mut body: Value) {
+    if let Value::Object(members) = &mut body {
+        // As many as there are limits; their numbers are in other headers.
+        members.remove("limits");
+    }
+    let status = response.status().as_u16();
+    let headers = response.headers_mut();
+    headers.insert(STATUS, status.into());
+    if let Ok(body) = HeaderValue::try_from(body.to_string()) {
+        headers.insert(BODY, body);
+    }
 }
 
 /// What a refusal is turned into, for proxies that know only some: nginx takes 401 and 403.
-fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, Problem> {
-    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(None) };
+fn deny_status(query: &str) -> Result<StatusCode, Problem> {
     let status = query.strip_prefix("deny=").and_then(|status| status.parse::<u16>().ok());
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
-        Some(status) if status.is_client_error() || status.is_server_error() => Ok(Some(status)),
+        Some(status) if status.is_client_error() || status.is_server_error() => Ok(status),
         _ => Err(Problem::field("deny", query, "`deny=` and a status from 400 to 599")),
     }
 }

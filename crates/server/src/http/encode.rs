@@ -60,16 +60,22 @@ pub(crate) fn judgement_json(judgement: &Judgement) -> Value {
 
 /// The refusal that a client of a protected route sees, with the decision's numbers.
 pub(crate) fn refusal(verdict: &Verdict, styles: &[HeaderStyle], accept: Option<&str>) -> Response {
-    let refusal = Refusal::Denied(verdict);
-    let mut body = decision(verdict);
-    if let (Value::Object(body), Value::Object(members)) = (&mut body, refusal.body()) {
-        body.extend(members);
-    }
     let problem = accept.is_some_and(|accept| accept.contains("application/problem+json"));
     let kind = if problem { "application/problem+json" } else { "application/json" };
     let mut headers = headers(verdict, styles);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    (refusal.status(), headers, body.to_string()).into_response()
+    (Refusal::Denied(verdict).status(), headers, refused(verdict).to_string()).into_response()
+}
+
+/// The body of that refusal.
+pub(crate) fn refused(verdict: &Verdict) -> Value {
+    let mut body = decision(verdict);
+    if let (Value::Object(body), Value::Object(members)) =
+        (&mut body, Refusal::Denied(verdict).body())
+    {
+        body.extend(members);
+    }
+    body
 }
 
 /// The headers of every answer, and those of a refusal.
