@@ -1,7 +1,10 @@
 //! The examples run as their readers run them.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+
+use tollkeeper_testkit::port::Port;
 
 use crate::kit::text;
 
@@ -18,4 +21,41 @@ fn two_servers() {
     assert!(count(shared, "by the store") >= 10 && count(shared, "denied") >= 2, "{told}");
     assert!(count(alone, "by the fallback") == 14 && count(alone, "allowed") <= 10, "{told}");
     assert!(count(back, "by the store") >= 1, "{told}");
+}
+
+/// Runs an example whose proxy asks Tollkeeper, on ports that no other test takes.
+fn forward_auth(proxy: &str) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(proxy);
+    let ports = [(); 3].map(|()| Port::reserve().unwrap());
+    let at = |nth: usize| format!("127.0.0.1:{}", ports[nth].number());
+    let ran = Command::new(script.join("run.sh"))
+        .env("TOLLKEEPER", env!("CARGO_BIN_EXE_tollkeeper"))
+        .envs([("FRONT", at(0)), ("LIMITER", at(1)), ("APP", at(2))])
+        .output()
+        .unwrap();
+    let told = text(&ran.stdout);
+    assert!(ran.status.success(), "{told}{}", text(&ran.stderr));
+    assert_eq!(told.matches("Hello from the app.").count(), 3, "{told}");
+    assert_eq!(told.matches("\"message\":\"Try again in ").count(), 2, "{told}");
+    // Nothing of it is left.
+    for port in ports {
+        TcpListener::bind(("127.0.0.1", port.number())).unwrap();
+    }
+    told.to_lowercase()
+}
+
+#[test]
+fn nginx() {
+    assert_eq!(forward_auth("nginx").matches("x-ratelimit-remaining: ").count(), 5);
+}
+
+#[test]
+fn caddy() {
+    assert_eq!(forward_auth("caddy").matches("x-ratelimit-remaining: ").count(), 5);
+}
+
+#[test]
+fn traefik() {
+    // Who is let in is told by nobody but the app.
+    assert_eq!(forward_auth("traefik").matches("x-ratelimit-remaining: ").count(), 2);
 }

@@ -130,6 +130,12 @@ impl Service {
         self.child.id()
     }
 
+    /// Ends it as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.wait();
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
