@@ -2,7 +2,7 @@
 # the proxy, of which three get to the app. Read by their run.sh, which say how the proxy is started.
 set -euo pipefail
 folder=$(mktemp -d)
-chmod 755 "$folder"
+chmod 755 "$folder" # a proxy that root starts may work as somebody else
 trap 'kill $(jobs -p) 2>/dev/null; wait 2>/dev/null; rm -rf "$folder"' EXIT
 
 # Where everything listens. The files of the examples name the first of each.
@@ -16,6 +16,14 @@ fail() {
   tail -n 20 "$folder"/*.log >&2
   exit 1
 }
+
+# Whatever answers there already would be taken for ours.
+for address in "$front" "$limiter" "$app"; do
+  if (: < "/dev/tcp/${address%:*}/${address##*:}") 2> /dev/null; then
+    echo "$address is taken: move it with FRONT, LIMITER or APP" >&2
+    exit 2
+  fi
+done
 
 # Finds a program on the path, or where `cargo xtask needs` puts it.
 find_program() {
@@ -66,7 +74,7 @@ show() {
     status=$(curl -s -D "$folder/head" -o "$folder/body" -w '%{http_code}' "http://$front/hello")
     told="$told $status"
     echo "request $nth: $status"
-    grep -i -E '^(retry-after|x-ratelimit-remaining|ratelimit):' "$folder/head" | sed 's/^/  /'  || true
+    grep -i -E '^(retry-after|x-ratelimit-remaining|ratelimit):' "$folder/head" | sed 's/^/  /' || true
     sed 's/^/  /' "$folder/body"
     echo
   done

@@ -125,3 +125,31 @@ fn echo(reader: &mut impl Read, mut stream: &TcpStream) -> std::io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Call, read_answer};
+
+    #[test]
+    fn it_tells_what_it_has_got_and_keeps_it() {
+        let app = App::start().unwrap();
+        let call =
+            Call::new("POST", "//a%20b?c").header("x-a", "1").header("x-a", "").body(b"four");
+        let answer = call.from(7).send(app.address()).unwrap();
+        assert_eq!((answer.status, answer.header("x-app")), (200, Some("here")));
+        let told = answer.json();
+        assert_eq!((&told["method"], &told["target"]), (&"POST".into(), &"//a%20b?c".into()));
+        assert_eq!((&told["body_bytes"], &told["headers"][3]), (&4.into(), &json!(["x-a", "1"])));
+        let chunked = Call::get("/status/403").header("transfer-encoding", "chunked");
+        let mut stream = chunked.open(app.address()).unwrap();
+        stream.write_all(b"3\r\none\r\n0\r\n\r\n").unwrap();
+        let answer = read_answer(&mut BufReader::new(stream), false).unwrap();
+        assert_eq!((answer.status, &answer.json()["body_bytes"]), (403, &3.into()));
+        let head = Call::new("HEAD", "/").send(app.address()).unwrap();
+        assert_eq!((head.status, head.body.as_str()), (200, ""));
+        let seen: Vec<String> = app.take().into_iter().map(|seen| seen.method).collect();
+        assert_eq!(seen, ["POST", "GET", "HEAD"]);
+        assert_eq!(app.take(), []);
+    }
+}

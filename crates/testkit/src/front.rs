@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::call::Call;
 use crate::folder::Folder;
 use crate::moment::until;
@@ -36,6 +38,7 @@ pub enum Kind {
 /// A running proxy.
 #[derive(Debug)]
 pub struct Front {
+    kind: Kind,
     child: Child,
     folder: Folder,
     port: Port,
@@ -48,7 +51,7 @@ impl Front {
         let (folder, port) = (Folder::new()?, Port::reserve()?);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.number()));
         let child = kind.spawn(&folder, &configure(address), address)?;
-        let mut front = Self { child, folder, port };
+        let mut front = Self { kind, child, folder, port };
         front.wait().map_err(|error| format!("{kind:?}: {error}; {}", front.log()))?;
         Ok(front)
     }
@@ -134,13 +137,14 @@ impl Kind {
 
 impl Drop for Front {
     fn drop(&mut self) {
-        // A master that is asked to end takes its workers along; one that is killed leaves them.
-        let pid = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let ended = until(PATIENCE, || self.child.try_wait().ok().flatten());
-        if ended.is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if self.kind == Kind::Nginx {
+            // A master that is asked to end takes its workers along; one that is killed leaves them.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            if until(PATIENCE, || self.child.try_wait().ok().flatten()).is_some() {
+                return;
+            }
         }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -40,6 +40,14 @@ fn a_request_to_upgrade_is_decided_once_and_what_follows_is_not() {
 }
 
 #[test]
+fn its_question_is_not_for_clients() {
+    let street = nginx("internal", PER_CLIENT, str::to_owned);
+    let statuses =
+        ["/_tollkeeper", "/_tollkeeper?deny=403"].map(|path| street.status(&Call::get(path)));
+    assert_eq!((statuses, street.app.take()), ([404; 2], vec![]));
+}
+
+#[test]
 fn a_403_that_is_not_ours_stays_one() {
     let street = nginx("deny", PER_CLIENT, |file| {
         file.replace("auth_request /_tollkeeper;", "auth_request /_tollkeeper; deny 127.0.0.9;")

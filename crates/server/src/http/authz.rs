@@ -39,7 +39,7 @@ pub(super) async fn authz(
         let asked = request.uri();
         let view =
             HttpRequest::new(request.method(), asked, headers, peer.ip(), policy.client_ip())
-                .forwarded(method, &meant.uri, meant.host.as_deref());
+                .forwarded(method, meant.path_and_query(), meant.host());
         (deny, engine.meet(&view))
     };
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());

@@ -28,9 +28,8 @@ const ORIGINAL: Way =
 #[derive(Debug)]
 pub(super) struct Meant<'h> {
     pub(super) method: Option<&'h str>,
-    /// Path and query, in ASCII.
-    pub(super) uri: Cow<'h, str>,
-    pub(super) host: Option<Cow<'h, str>>,
+    uri: Cow<'h, str>,
+    host: Option<Cow<'h, str>>,
     is_forwarded: bool,
 }
 
@@ -51,36 +50,24 @@ impl<'h> Meant<'h> {
                 ));
             }
         };
-        let is_forwarded = way.uri == FORWARDED.uri;
-        let method = match only(headers, way.method)? {
-            Some(method) => Some(
-                method
-                    .to_str()
-                    .map_err(|_| Problem::bad_request(format!("`{}` is no method", way.method)))?,
-            ),
-            None => None,
-        };
-        let host = only(headers, way.host)?.map(ascii);
-        Ok(match ascii(uri) {
-            Cow::Borrowed(uri) => {
-                let (authority, uri) = split(uri);
-                Self {
-                    method,
-                    uri: uri.into(),
-                    host: host.or(authority.map(Into::into)),
-                    is_forwarded,
-                }
-            }
-            Cow::Owned(uri) => {
-                let (authority, uri) = split(&uri);
-                let authority = authority.map(|authority| authority.to_owned().into());
-                Self { method, uri: uri.to_owned().into(), host: host.or(authority), is_forwarded }
-            }
+        let method = only(headers, way.method)?.map(HeaderValue::to_str).transpose();
+        Ok(Self {
+            method: method
+                .map_err(|_| Problem::bad_request(format!("`{}` is no method", way.method)))?,
+            uri: ascii(uri),
+            host: only(headers, way.host)?.map(ascii),
+            is_forwarded: way.uri == FORWARDED.uri,
         })
     }
-}
 
-impl Meant<'_> {
+    pub(super) fn path_and_query(&self) -> &str {
+        split(&self.uri).1
+    }
+
+    pub(super) fn host(&self) -> Option<&str> {
+        self.host.as_deref().or(split(&self.uri).0)
+    }
+
     /// Whether the query of our own URI is not for us, but the one of the request that is meant:
     /// Caddy asks under another path and leaves the query there.
     pub(super) fn has_left(&self, query: &str) -> bool {
@@ -142,8 +129,8 @@ mod tests {
             headers.append(name, HeaderValue::from_bytes(value).unwrap());
         }
         let meant = Meant::read(&headers).map_err(drop)?;
-        let (method, host) = (meant.method.unwrap_or("-"), meant.host.unwrap_or("-".into()));
-        Ok(format!("{method} {host} {}", meant.uri))
+        let (method, host) = (meant.method.unwrap_or("-"), meant.host().unwrap_or("-"));
+        Ok(format!("{method} {host} {}", meant.path_and_query()))
     }
 
     #[test]
