@@ -2,7 +2,7 @@
 # Caddy asks Tollkeeper about each request: three a minute pass, the others hear when to come back.
 # Needs curl, python3 for the app, and caddy. Everything it starts, it ends.
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../forward-auth.sh"
+. "$here/../common.sh"
 caddy=$(find_program caddy)
 
 start_app

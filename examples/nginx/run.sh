@@ -2,7 +2,7 @@
 # nginx asks Tollkeeper about each request: three a minute pass, the others hear when to come back.
 # Needs curl, python3 for the app, and nginx. Everything it starts, it ends.
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../forward-auth.sh"
+. "$here/../common.sh"
 nginx=$(find_program nginx)
 
 start_app

@@ -2,7 +2,7 @@
 # Traefik asks Tollkeeper about each request: three a minute pass, the others hear when to come back.
 # Needs curl, python3 for the app, and traefik. Everything it starts, it ends.
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../forward-auth.sh"
+. "$here/../common.sh"
 traefik=$(find_program traefik)
 
 start_app

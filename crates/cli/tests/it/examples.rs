@@ -23,8 +23,8 @@ fn two_servers() {
     assert!(count(back, "by the store") >= 1, "{told}");
 }
 
-/// Runs an example whose proxy asks Tollkeeper, on ports that no other test takes.
-fn forward_auth(proxy: &str) -> String {
+/// Runs an example whose proxy keeps to limits, on ports that no other test takes.
+fn proxied(proxy: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(proxy);
     let ports = [(); 3].map(|()| Port::reserve().unwrap());
     let at = |nth: usize| format!("127.0.0.1:{}", ports[nth].number());
@@ -45,17 +45,22 @@ fn forward_auth(proxy: &str) -> String {
 }
 
 #[test]
+fn gateway() {
+    assert_eq!(proxied("gateway").matches("x-ratelimit-remaining: ").count(), 5);
+}
+
+#[test]
 fn nginx() {
-    assert_eq!(forward_auth("nginx").matches("x-ratelimit-remaining: ").count(), 5);
+    assert_eq!(proxied("nginx").matches("x-ratelimit-remaining: ").count(), 5);
 }
 
 #[test]
 fn caddy() {
-    assert_eq!(forward_auth("caddy").matches("x-ratelimit-remaining: ").count(), 5);
+    assert_eq!(proxied("caddy").matches("x-ratelimit-remaining: ").count(), 5);
 }
 
 #[test]
 fn traefik() {
     // Who is let in is told by nobody but the app.
-    assert_eq!(forward_auth("traefik").matches("x-ratelimit-remaining: ").count(), 2);
+    assert_eq!(proxied("traefik").matches("x-ratelimit-remaining: ").count(), 2);
 }

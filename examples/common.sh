@@ -1,5 +1,5 @@
-# What the examples of nginx, Caddy and Traefik share: an app, Tollkeeper, and five requests through
-# the proxy, of which three get to the app. Read by their run.sh, which say how the proxy is started.
+# What the examples with a proxy share: an app, Tollkeeper, and five requests through the proxy, of
+# which three get to the app. Read by their run.sh, which say how the proxy is started.
 set -euo pipefail
 folder=$(mktemp -d)
 chmod 755 "$folder" # a proxy that root starts may work as somebody else
@@ -57,12 +57,12 @@ start_app() {
   wait_for "the app" "http://$app/"
 }
 
-start_tollkeeper() {
+start_tollkeeper() { # [policy file]
   if [ -z "${TOLLKEEPER:-}" ]; then
     cargo build --quiet --release --manifest-path "$here/../../Cargo.toml"
     TOLLKEEPER="$here/../../target/release/tollkeeper"
   fi
-  "$TOLLKEEPER" serve -c "$here/tollkeeper.yaml" --listen "$limiter" \
+  "$TOLLKEEPER" serve -c "${1:-$here/tollkeeper.yaml}" --listen "$limiter" \
     > "$folder/tollkeeper.log" 2>&1 &
   wait_for Tollkeeper "http://$limiter/healthz"
 }
