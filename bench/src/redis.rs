@@ -4,18 +4,20 @@
 //! caller waits. The plain scripts go over the same client library and as many connections.
 
 mod contestants;
-mod cpu;
 mod load;
 mod rounds;
 
 use std::sync::Arc;
 
 use contestants::{Contestant, Permits};
-use indicatif::{ProgressBar, ProgressStyle};
 use load::{Cost, Sample};
-use rounds::{Rounds, Spread};
+use rounds::Rounds;
 use tokio::runtime::Runtime;
 use tollkeeper_testkit::redis_server::RedisServer;
+
+use crate::cpu;
+use crate::progress::progress;
+use crate::spread::Spread;
 
 const ROUNDS: u64 = 5;
 
@@ -195,10 +197,4 @@ fn row(cells: &[&str]) {
     let widths = [24, 20, 20, 24, 20, 20, 18];
     let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
     println!("{}", padded.collect::<String>().trim_end());
-}
-
-/// A bar for `steps` steps, where somebody watches.
-fn progress(steps: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}").unwrap();
-    ProgressBar::new(steps).with_style(style)
 }

@@ -16,7 +16,7 @@ const EDGES: [(&str, &[&str]); 14] = [
     ("cli", &["core", "engine", "memory", "policy", "server", "stores"]),
     ("tollkeeper", &["core", "engine", "memory", "policy", "stores", "tower"]),
     ("testkit", &["core"]),
-    ("bench", &["core", "memory", "redis", "testkit"]),
+    ("bench", &["core", "memory", "policy", "redis", "server", "testkit"]),
     ("xtask", &[]),
     // An example, which uses the facade as anybody does.
     ("axum", &[]),

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tollkeeper_testkit::dice::Dice;
 
 use super::contestants::Contestant;
-use super::cpu;
+use crate::cpu;
 
 /// How often an open loop asks.
 const TICK: Duration = Duration::from_micros(250);
