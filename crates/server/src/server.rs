@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tollkeeper_core::StoreError;
@@ -62,6 +63,8 @@ pub enum ServeError {
 pub struct Server {
     listeners: Listeners,
     app: App,
+    /// Listened to from the beginning: a SIGHUP that nobody listens to ends the process.
+    hangups: Option<Signal>,
 }
 
 #[derive(Debug)]
@@ -100,7 +103,7 @@ impl Server {
         if listeners.http.is_none() && listeners.gateway.is_none() {
             return Err(ServeError::NoDoor);
         }
-        Ok(Self { listeners, app: app(policy)? })
+        Ok(Self { listeners, app: app(policy)?, hangups: None })
     }
 
     /// Waits until the store can be asked. If it cannot, the server serves all the same: the
@@ -131,7 +134,9 @@ impl Server {
         beside.spawn(watch_store(Arc::clone(&self.app.engine)));
         if let Some(reloader) = &self.app.reloader {
             beside.spawn(reload::watch(Arc::clone(reloader)));
-            beside.spawn(reload::at_hangup(Arc::clone(reloader)));
+            if let Some(hangups) = self.hangups {
+                beside.spawn(reload::at_hangup(Arc::clone(reloader), hangups));
+            }
         }
         let certificate = self.app.certificate.clone();
         let doors = doors(self.listeners, self.app);

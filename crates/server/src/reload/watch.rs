@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use notify_debouncer_full::notify::{self, RecursiveMode};
 use notify_debouncer_full::{DebounceEventResult, new_debouncer};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 use super::{Occasion, Reloader};
@@ -22,9 +22,8 @@ pub(crate) async fn watch(reloader: Arc<Reloader>) {
     }
 }
 
-/// Reads the policy again at SIGHUP.
-pub(crate) async fn at_hangup(reloader: Arc<Reloader>) {
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+/// Reads the policy again at each SIGHUP.
+pub(crate) async fn at_hangup(reloader: Arc<Reloader>, mut hangups: Signal) {
     while hangups.recv().await.is_some() {
         reload(&reloader, Occasion::Request).await;
     }
