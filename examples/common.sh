@@ -59,7 +59,8 @@ start_app() {
 
 start_tollkeeper() { # [policy file]
   if [ -z "${TOLLKEEPER:-}" ]; then
-    cargo build --quiet --release --manifest-path "$here/../../Cargo.toml"
+    cargo build --quiet --release --manifest-path "$here/../../Cargo.toml" \
+      --target-dir "$here/../../target"
     TOLLKEEPER="$here/../../target/release/tollkeeper"
   fi
   "$TOLLKEEPER" serve -c "${1:-$here/tollkeeper.yaml}" --listen "$limiter" \

@@ -1,13 +1,18 @@
 //! What these tests share: the binary, a running service, and a plain HTTP client.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
+use tollkeeper_testkit::moment::until;
+
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The file that the documentation shows first.
 pub(crate) const POLICY: &str = "\
@@ -134,6 +139,19 @@ impl Service {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.wait();
+    }
+
+    /// Freezes it: it keeps its connections and answers nothing. Returns when all of it is frozen.
+    pub(crate) fn freeze(&self) {
+        let pid = self.pid().to_string();
+        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+        let is_frozen = |thread: std::io::Result<DirEntry>| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status"));
+            // One that has just ended does nothing either.
+            status.map_or(true, |status| status.contains("State:\tT"))
+        };
+        let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        until(PATIENCE, || threads().all(is_frozen).then_some(())).unwrap();
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

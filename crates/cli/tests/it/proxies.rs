@@ -1,7 +1,6 @@
 //! Forward-auth with the proxies that people have: real nginx, Caddy and Traefik, configured by the
 //! very files of the examples, between real clients and an app.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tollkeeper_testkit::app::App;
@@ -249,8 +248,7 @@ fn is_closed_while_we_are_silent(kind: Kind, status: u16) {
         assert_ne!(changed, file);
         changed
     });
-    let pid = street.service.pid().to_string();
-    assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+    street.service.freeze();
     let answer = street.send(&Call::get("/about"));
     assert_eq!(answer.status, status, "{kind:?}: {answer:?}");
     assert_eq!(street.app.take(), []);

@@ -75,7 +75,7 @@ pub(super) async fn authz(
 fn tell_in_headers(response: &mut Response, mut body: Value) {
     if let Value::Object(members) = &mut body {
         // As many as there are limits; their numbers are in other headers.
-        members.remove("limits");
+        members.shift_remove("limits");
     }
     let status = response.status().as_u16();
     let headers = response.headers_mut();
