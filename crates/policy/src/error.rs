@@ -161,9 +161,14 @@ impl Problems {
     }
 
     pub(crate) fn push(&mut self, error: PolicyError) {
-        if self.errors.len() < MAX_COLLECTED {
+        if !self.is_full() {
             self.errors.push(error);
         }
+    }
+
+    /// Whether more of them would not be kept: what follows need not be looked at.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_COLLECTED
     }
 
     /// The errors in the order of the file, if there are any.

@@ -37,7 +37,11 @@ impl Reader<'_> {
     fn map(&mut self, name: &str, at: Span, entries: &[Entry], shape: &'static Shape) -> RawMap {
         let mut map = RawMap::default();
         let mut meant = Vec::new();
-        for (index, entry) in entries.iter().enumerate() {
+        let mut follows_url = false;
+        for entry in entries {
+            if self.problems.is_full() {
+                break;
+            }
             match shape.field(&entry.key) {
                 Some(field) => map.fields.push(self.field(field, entry)),
                 None if shape.later.contains(&&*entry.key) => {
@@ -47,12 +51,14 @@ impl Reader<'_> {
                 }
                 None => {
                     map.has_unknown = true;
-                    match is_rest_of_url(&entries[..index], entry) {
+                    // What YAML makes of a URL with a comma inside brackets.
+                    match follows_url && is_null(entry) {
                         true => self.rest_of_url(entry),
                         false => meant.extend(self.unknown(entry, shape)),
                     }
                 }
             }
+            follows_url = follows_url || may_be_url(entry);
         }
         for field in shape.fields.iter().filter(|field| field.required) {
             // A misspelt field was reported already; that it is missing would be said twice.
@@ -198,15 +204,13 @@ impl RawField {
     }
 }
 
-/// Whether a field is what YAML makes of a URL with a comma inside brackets.
-fn is_rest_of_url(before: &[Entry], entry: &Entry) -> bool {
-    let has_url = |entry: &Entry| match &entry.value.value {
+fn may_be_url(entry: &Entry) -> bool {
+    match &entry.value.value {
         Value::Scalar(scalar) => scalar.text().contains("://"),
         // It may be one with a `${` that is no variable.
         Value::Unreadable => true,
         Value::Map(_) | Value::List(_) => false,
-    };
-    is_null(entry) && before.iter().any(has_url)
+    }
 }
 
 fn is_null(entry: &Entry) -> bool {

@@ -9,7 +9,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::yaml::{self, Piece};
+use crate::yaml::{self, Piece, Place};
+
+mod columns;
+
+use columns::Columns;
 
 /// What stands where something is hidden.
 pub(crate) const VEIL: &str = "***";
@@ -72,48 +76,49 @@ fn is_place(place: &str) -> bool {
 }
 
 /// What is hidden of the lines of a file.
-pub(crate) struct Veils {
+pub(crate) struct Veils<'t> {
+    lines: &'t [&'t str],
     /// By line, from 1: columns from 0, in characters.
-    lines: HashMap<usize, Vec<Range<usize>>>,
+    hidden: HashMap<usize, Vec<Range<usize>>>,
+    /// Of each line in which something was looked for.
+    columns: HashMap<usize, Columns>,
 }
 
-impl Veils {
+impl<'t> Veils<'t> {
     /// Finds what is to be hidden in the lines of a file.
-    pub(crate) fn over(text: &str, lines: &[&str]) -> Self {
-        let mut veils = Self { lines: HashMap::new() };
+    pub(crate) fn over(text: &str, lines: &'t [&'t str]) -> Self {
+        let mut veils = Self { lines, hidden: HashMap::new(), columns: HashMap::new() };
         for (index, line) in lines.iter().enumerate() {
             // Whatever the parser makes of the line: a comma or a ` #` in a password ends a value.
             if let (Some(start), Some(at)) = (after_scheme(line), line.rfind('@')) {
-                veils.add(index + 1, line, start..at);
+                veils.add(index + 1, start..at);
             }
         }
         let (pieces, unread) = yaml::pieces(text, "://");
         for piece in &pieces {
-            veils.add_piece(piece, lines);
+            veils.add_piece(piece);
         }
         let unread = unread.map_or(lines.len(), |line| line - 1);
         for (index, line) in lines.iter().enumerate().skip(unread) {
             if let Some(start) = after_scheme(line) {
-                veils.add(index + 1, line, start..line.len());
+                veils.add(index + 1, start..line.len());
             }
         }
-        veils.add_tokens(text, lines);
+        veils.add_tokens(text);
         veils
     }
 
     /// Hides tokens: where the file can be read, where they stand; where it cannot, what follows
     /// the name of one, and the lines that are indented below it.
-    fn add_tokens(&mut self, text: &str, lines: &[&str]) {
+    fn add_tokens(&mut self, text: &str) {
+        let lines = self.lines;
         let (secrets, unread) = yaml::secrets(text);
         for (from, to) in secrets {
             for number in from.0..=to.0 {
-                let Some(line) = lines.get(number.saturating_sub(1)) else { continue };
-                let start = if number == from.0 { byte_at(line, from.1) } else { 0 };
-                let end = if number == to.0 { byte_at(line, to.1) } else { line.len() };
-                let written = line.get(start..end).unwrap_or_default();
+                let Some((start, written)) = self.written(number, from, to) else { continue };
                 // After the name come a colon and blanks.
                 let shown = written.len() - written.trim_start_matches([':', ' ', '\t']).len();
-                self.add(number, line, start + shown..start + written.trim_end().len().max(shown));
+                self.add(number, start + shown..start + written.trim_end().len().max(shown));
             }
         }
         let unread = unread.map_or(lines.len(), |line| line - 1);
@@ -121,7 +126,7 @@ impl Veils {
         for (index, line) in lines.iter().enumerate() {
             let mut hide = |bytes: Range<usize>| {
                 if index >= unread {
-                    self.add(index + 1, line, bytes);
+                    self.add(index + 1, bytes);
                 }
             };
             let indent = line.len() - line.trim_start().len();
@@ -144,7 +149,7 @@ impl Veils {
 
     /// The columns to hide of a line, in order and apart from each other.
     pub(crate) fn of_line(&self, number: usize) -> Vec<Range<usize>> {
-        let mut ranges = self.lines.get(&number).cloned().unwrap_or_default();
+        let mut ranges = self.hidden.get(&number).cloned().unwrap_or_default();
         ranges.sort_by_key(|range| range.start);
         let mut apart: Vec<Range<usize>> = Vec::new();
         for range in ranges {
@@ -156,36 +161,41 @@ impl Veils {
         apart
     }
 
-    fn add_piece(&mut self, piece: &Piece, lines: &[&str]) {
+    fn add_piece(&mut self, piece: &Piece) {
         for number in piece.from.0..=piece.to.0 {
-            let Some(line) = lines.get(number.saturating_sub(1)) else {
+            let Some((start, written)) = self.written(number, piece.from, piece.to) else {
                 continue;
             };
-            let start = if number == piece.from.0 { byte_at(line, piece.from.1) } else { 0 };
-            let end = if number == piece.to.0 { byte_at(line, piece.to.1) } else { line.len() };
-            let written = line.get(start..end).unwrap_or_default();
             if written.trim_matches(['"', '\'']) == piece.text {
                 for range in hidden(written.trim_end_matches(['"', '\''])) {
-                    self.add(number, line, start + range.start..start + range.end);
+                    self.add(number, start + range.start..start + range.end);
                 }
-            } else if hides(&piece.text) || piece.from.0 < piece.to.0 {
-                // Escapes, or several lines: what stands where is not clear.
-                self.add(number, line, start..end);
+            } else if piece.from.0 < piece.to.0 || hides(&piece.text) {
+                // Several lines, or escapes: what stands where is not clear.
+                self.add(number, start..start + written.len());
             }
         }
     }
 
-    fn add(&mut self, number: usize, line: &str, bytes: Range<usize>) {
-        if !bytes.is_empty() {
-            let start = line[..bytes.start].chars().count();
-            let columns = start..start + line[bytes].chars().count();
-            self.lines.entry(number).or_default().push(columns);
-        }
+    /// What a line has of the text between two places, and the byte at which that begins.
+    fn written(&mut self, number: usize, from: Place, to: Place) -> Option<(usize, &'t str)> {
+        let line: &'t str = self.lines.get(number.checked_sub(1)?)?;
+        let columns = self.columns_of(number, line);
+        let start = if number == from.0 { columns.byte_at(line, from.1) } else { 0 };
+        let end = if number == to.0 { columns.byte_at(line, to.1) } else { line.len() };
+        Some((start, line.get(start..end).unwrap_or_default()))
     }
-}
 
-fn byte_at(line: &str, column: usize) -> usize {
-    line.char_indices().nth(column).map_or(line.len(), |(at, _)| at)
+    fn add(&mut self, number: usize, bytes: Range<usize>) {
+        let Some(line) = self.lines.get(number - 1).filter(|_| !bytes.is_empty()) else { return };
+        let columns = self.columns_of(number, line);
+        let columns = columns.column_at(bytes.start)..columns.column_at(bytes.end);
+        self.hidden.entry(number).or_default().push(columns);
+    }
+
+    fn columns_of(&mut self, number: usize, line: &str) -> &Columns {
+        self.columns.entry(number).or_insert_with(|| Columns::of(line))
+    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn show(
     error: &PolicyError,
     file_name: &str,
     line: Option<&str>,
-    veils: &Veils,
+    veils: &Veils<'_>,
 ) -> std::fmt::Result {
     let number = error.line.to_string();
     let margin = " ".repeat(number.len() + 1);
@@ -100,8 +100,18 @@ fn excerpt(
 ) -> (String, usize, usize) {
     let mut cells: Vec<char> = Vec::new();
     let (mut start, mut end) = (None, None);
+    let mut veiled = veiled;
     for (index, c) in line.chars().enumerate() {
-        let veil = veiled.iter().find(|columns| columns.contains(&index));
+        if start.is_some_and(|start| cells.len() > start + 2 * MAX_CELLS) {
+            // More of a long line is not shown.
+            break;
+        }
+        while let [first, rest @ ..] = veiled
+            && first.end <= index
+        {
+            veiled = rest;
+        }
+        let veil = veiled.first().filter(|columns| columns.contains(&index));
         if index == column {
             // Inside what is hidden, all that stands there instead is meant.
             let inside = veil.is_some_and(|columns| columns.start < index);

@@ -16,7 +16,7 @@ mod syntax;
 
 pub(crate) use build::parse;
 pub(crate) use pieces::{Piece, pieces};
-pub(crate) use secrets::{is_secret_name, secrets};
+pub(crate) use secrets::{Place, is_secret_name, secrets};
 pub(crate) use syntax::check_bytes;
 
 /// Where the value of a variable is looked up.

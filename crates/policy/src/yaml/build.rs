@@ -130,6 +130,10 @@ impl<'t> Builder<'t, '_> {
             );
             return Err(PolicyError::new(span, fault));
         }
+        if self.problems.is_full() {
+            // One more is not kept, but ends the reading.
+            return Err(PolicyError::new(span, "too much is wrong before this"));
+        }
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > MAX_NODES {
             let fault = Fault::new(format!("the file has more than {MAX_NODES} keys and values"))

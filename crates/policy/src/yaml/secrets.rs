@@ -56,7 +56,9 @@ pub(crate) fn secrets(text: &str) -> (Vec<(Place, Place)>, Option<usize>) {
             }
             _ => None,
         };
-        found.extend(ends.map(|from| (from, place(&span.end))));
+        // What is inside a secret is hidden with it.
+        let is_inside = || open.iter().any(|open| open.secret.is_some());
+        found.extend(ends.filter(|_| !is_inside()).map(|from| (from, place(&span.end))));
         last = place(&span.start);
     }
     (found, None)
