@@ -101,6 +101,9 @@ fn bounds_at_their_edges() {
         "`user` has 65537 bytes; expected at most 65536"
     );
     assert!(refused(&[(&"n".repeat(100_000), "v")]).len() < 300);
+    // What was probably meant used to be given back whole, control characters and all.
+    assert!(refused(&[(&format!("headers.{}", "n".repeat(100_000)), "v")]).len() < 300);
+    assert!(!refused(&[("headers.\u{1b}[2J", "v")]).contains('\u{1b}'));
     let names: Vec<String> = (0..=MAX_ATTRIBUTES).map(|i| format!("n{i}")).collect();
     let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), "v")).collect();
     assert!(read(&pairs[1..]).is_ok());

@@ -21,10 +21,15 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower_service::Service;
 
 use crate::gateway::Gateway;
+use crate::patient::Patient;
 use crate::tls::Certificate;
 
 /// How long a connection may take to send the head of a request, the wait for it included.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most that is read of a connection before it is used, and so the largest head. It is what
+/// each connection can make us hold, whether it ever completes a request or not.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// How long a client may take until TLS stands.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(5);
@@ -81,7 +86,8 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
-        .serve_connection(TokioIo::new(stream), handler)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(Patient::new(stream)), handler)
         .with_upgrades();
     let mut connection = pin!(connection);
     let told = async { drop(closing.wait_for(|closing| *closing).await) };

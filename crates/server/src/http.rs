@@ -14,6 +14,7 @@ mod peer;
 mod policy;
 mod problem;
 mod status;
+mod strict;
 
 use std::sync::Arc;
 

@@ -18,6 +18,7 @@ use tollkeeper_stores::OpenError;
 use crate::connection::{Answerer, Incoming};
 use crate::gateway::Gateway;
 use crate::http::{self, App};
+use crate::places::places;
 use crate::reload::{self, PolicyFile, Reloader};
 use crate::tls::TlsError;
 use crate::watch::watch as watch_store;
@@ -26,8 +27,6 @@ use crate::wire::app;
 /// How long requests under way may take to finish once the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// The most connections at once; further ones wait until one ends.
-const MAX_CONNECTIONS: usize = 10_000;
 
 /// How long accepting pauses when the system has no more to give, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -117,6 +116,7 @@ impl Server {
     pub fn reloading(mut self, file: PolicyFile) -> Self {
         let App { engine, metrics, certificate, .. } = self.app.clone();
         self.app.reloader = Some(Arc::new(Reloader { engine, metrics, certificate, file }));
+        self.hangups = signal(SignalKind::hangup()).ok();
         self
     }
 
@@ -139,21 +139,25 @@ impl Server {
             }
         }
         let certificate = self.app.certificate.clone();
+        // Behind the gateway each may have a connection of its own.
+        let files = if self.listeners.gateway.is_some() { 2 } else { 1 };
         let doors = doors(self.listeners, self.app);
         let (close, closing) = watch::channel(false);
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Arc::new(Semaphore::new(places(files)));
         let mut stop = std::pin::pin!(stop);
+        let mut last = 0;
         loop {
             let next = async {
                 // The semaphore is never closed.
                 let place = Arc::clone(&places).acquire_owned().await.ok()?;
-                Some((place, accept(&doors).await))
+                Some((place, accept(&doors, last).await))
             };
             let next = tokio::select! {
                 next = next => next,
                 () = &mut stop => break,
             };
             let Some((place, (nth, accepted))) = next else { break };
+            last = nth;
             let Ok((stream, peer)) = accepted else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -197,11 +201,13 @@ fn doors(listeners: Listeners, app: App) -> Vec<Door> {
     doors.into_iter().flatten().collect()
 }
 
-/// The next connection, and the door at which it came.
-async fn accept(doors: &[Door]) -> (usize, std::io::Result<(TcpStream, SocketAddr)>) {
+/// The next connection, and the door at which it came. The door after the `last` one is looked at
+/// first, so that a flood at one does not keep the other shut.
+async fn accept(doors: &[Door], last: usize) -> (usize, std::io::Result<(TcpStream, SocketAddr)>) {
     poll_fn(|context| {
-        for (nth, door) in doors.iter().enumerate() {
-            if let Poll::Ready(accepted) = door.listener.poll_accept(context) {
+        for turn in 1..=doors.len() {
+            let nth = (last + turn) % doors.len();
+            if let Poll::Ready(accepted) = doors[nth].listener.poll_accept(context) {
                 return Poll::Ready((nth, accepted));
             }
         }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use tollkeeper_engine::Observer;
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::{StoreEngine, engine};
 
-use crate::http::App;
+use crate::http::{self, App};
 use crate::metrics::Metrics;
 use crate::server::ServeError;
 use crate::tls::Certificate;
@@ -22,4 +23,10 @@ pub(crate) fn app(policy: Policy) -> Result<App, ServeError> {
     let observer = Arc::clone(&metrics) as Arc<dyn Observer>;
     let engine = Arc::new(engine(policy, SystemClock::new())?.observed(observer));
     Ok(App { engine, metrics, certificate, reloader: None })
+}
+
+/// The routes of the API on a store of their own, for tests that call them without a socket.
+#[doc(hidden)]
+pub fn routes(policy: Policy) -> Result<Router, OpenError> {
+    Ok(http::finish(http::calls(), app(policy)?))
 }

@@ -206,6 +206,8 @@ fn bad_input_is_refused_by_name_and_the_service_lives_on() {
         (with("\"rule\":\"api\""), 400, "`rule` and `limit` exclude each other"),
         (with("\"key\":\"b\""), 400, "`key` comes twice"),
         (with("\"attributes\":{}"), 400, "`attributes`"),
+        // A map would keep the second, and a proxy may have gone by the first.
+        (b"{\"attributes\":{\"ip\":\"::1\",\"ip\":\"::2\"}}".to_vec(), 400, "`ip` comes twice"),
         (b"{\"key\":\"a\"}".to_vec(), 400, "`rule` is missing"),
         (b"{\"limit\":\"1/s\"}".to_vec(), 400, "`key` is missing"),
         (b"{\"key\":\"a\",\"limit\":\"0/s\"}".to_vec(), 400, "its count is 0"),
@@ -227,6 +229,13 @@ fn bad_input_is_refused_by_name_and_the_service_lives_on() {
         400
     );
     assert_eq!(service.post("/v1/check/batch", "{\"checks\":[]}").status, 400);
+    let twice = "{\"checks\":[{\"key\":\"a\",\"key\":\"b\",\"limit\":\"1/s\"}]}";
+    let reply = service.post("/v1/check/batch", twice);
+    assert!(reply.status == 400 && reply.body.contains("`key` comes twice"), "{reply:?}");
+    // What a caller named is given back in part.
+    let long = format!("{{\"attributes\":{{\"{}\":7}}}}", "x".repeat(50_000));
+    let reply = service.post("/v1/check", &long);
+    assert!(reply.status == 400 && reply.body.len() < 1000, "{reply:?}");
     assert_eq!(service.get("/v1/check").status, 405);
     assert_eq!(service.get("/nothing").status, 404);
     assert_eq!(service.get("/debug/state?limit=0").status, 400);

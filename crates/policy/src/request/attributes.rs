@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{RequestView, path::without_query};
 use crate::error::{quoted, visible};
-use crate::limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES};
+use crate::limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES};
 use crate::nearest::nearest;
 use crate::rule::names;
 
@@ -188,9 +188,10 @@ fn unknown(name: &str) -> AttributeError {
     let expected = format!("{known}, header.NAME or attribute.NAME");
     let mut error = AttributeError::new(name, "is not known", expected);
     let (kind, rest) = name.split_once('.').unwrap_or((name, ""));
-    if let Some(near) = nearest(kind, ["header", "headers", "attribute", "attributes"].into_iter())
-    {
-        error.suggestion = Some(format!("{}.{rest}", near.trim_end_matches('s')));
+    let near = nearest(kind, ["header", "headers", "attribute", "attributes"].into_iter());
+    // A name that is too long is none, and not given back.
+    if let Some(near) = near.filter(|_| rest.len() <= MAX_FIELD_NAME_BYTES) {
+        error.suggestion = Some(visible(&format!("{}.{rest}", near.trim_end_matches('s'))));
     }
     error
 }

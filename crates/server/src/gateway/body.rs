@@ -1,4 +1,4 @@
-//! Owns [`Patient`]: a body that fails when nothing comes for too long.
+//! Owns [`Awaited`]: a body that fails when nothing comes for too long.
 
 use std::error::Error;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::progress::Progress;
 
 /// A body whose next part must come in time. The time runs only while somebody waits for it.
 #[derive(Debug)]
-pub(super) struct Patient<B> {
+pub(super) struct Awaited<B> {
     body: B,
     patience: Duration,
     progress: Progress,
@@ -34,13 +34,13 @@ impl fmt::Display for Silent {
 
 impl Error for Silent {}
 
-impl<B> Patient<B> {
+impl<B> Awaited<B> {
     pub(super) fn new(body: B, patience: Duration, progress: Progress) -> Self {
         Self { body, patience, progress, timer: None, waiting: false }
     }
 }
 
-impl<B> Body for Patient<B>
+impl<B> Body for Awaited<B>
 where
     B: Body + Unpin,
     B::Error: Into<Box<dyn Error + Send + Sync>>,

@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tollkeeper_policy::{Policy, Upstream};
 use tollkeeper_tower::{InFlight, client_ip};
 
-use super::body::{Patient, Silent};
+use super::body::{Awaited, Silent};
 use super::connector::Connector;
 use super::hop::{Way, take_expectation, take_hop_by_hop, takes_trailers, tell_way, upgrade_to};
 use super::progress::Progress;
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Forwarder {
     engine: Arc<AppEngine>,
-    client: Client<Connector, Patient<Incoming>>,
+    client: Client<Connector, Awaited<Incoming>>,
     /// Whether the app could not be reached when it was tried last.
     is_away: AtomicBool,
 }
@@ -74,7 +74,7 @@ impl Forwarder {
         let upgrading = address(&mut request, policy, upstream)?;
         let patience = Duration::from_micros(policy.gateway().timeout_us);
         let progress = Progress::default();
-        let request = request.map(|body| Patient::new(body, patience, progress.clone()));
+        let request = request.map(|body| Awaited::new(body, patience, progress.clone()));
         let answered = progress.of(self.client.request(request), patience).await;
         let response = match answered {
             Some(Ok(response)) => response,
@@ -85,7 +85,7 @@ impl Forwarder {
             tracing::info!(%upstream, "the app behind the gateway is reached again");
         }
         let mut response =
-            response.map(|body| Body::new(Patient::new(body, patience, Progress::default())));
+            response.map(|body| Body::new(Awaited::new(body, patience, Progress::default())));
         let app = hyper::upgrade::on(&mut response);
         let protocol = response.headers().get(UPGRADE).cloned();
         take_hop_by_hop(response.headers_mut());

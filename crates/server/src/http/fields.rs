@@ -9,6 +9,7 @@ use tollkeeper_core::parse_duration_us;
 use tollkeeper_policy::nearest;
 
 use super::problem::{Problem, echo};
+use super::strict::{Strict, twice};
 
 /// The fields that have not been taken yet.
 #[derive(Debug)]
@@ -88,12 +89,9 @@ impl<'de> Deserialize<'de> for Fields {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut left: Vec<(String, Value)> = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                while let Some((name, Strict(value))) = map.next_entry::<String, Strict>()? {
                     if left.iter().any(|(field, _)| *field == name) {
-                        return Err(A::Error::custom(format!(
-                            "the field {} comes twice",
-                            echo(&name)
-                        )));
+                        return Err(twice(&name));
                     }
                     if left.len() == MAX_FIELDS {
                         return Err(A::Error::custom("the object has too many fields"));

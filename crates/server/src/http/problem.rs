@@ -44,8 +44,10 @@ impl Problem {
 
     /// `field` is `value` where `expected` should be.
     pub(crate) fn field(field: &str, value: &str, expected: &str) -> Self {
+        // A field can be named by the caller, as those of `attributes` are.
+        let field = cut(field);
         let detail = format!("`{field}` is {}; expected {expected}", echo(value));
-        Self { field: Some(field.to_owned()), ..Self::bad_request(detail) }
+        Self { field: Some(field), ..Self::bad_request(detail) }
     }
 
     pub(crate) fn missing(field: &str, expected: &str) -> Self {
@@ -60,6 +62,11 @@ impl Problem {
         );
         let problem = Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail);
         Self { field: Some("body".to_owned()), ..problem }
+    }
+
+    pub(crate) fn busy() -> Self {
+        let detail = "there is no room for another large body now; try again, or send less at once";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
     pub(crate) fn timeout() -> Self {
@@ -132,11 +139,16 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A caller's text, cut and without control characters.
+/// A caller's text, cut and without control characters, in backquotes.
 pub(crate) fn echo(text: &str) -> String {
-    let cut: String = text.chars().take(MAX_ECHO).collect();
-    let more = if cut.len() < text.len() { "…" } else { "" };
-    let shown: String =
-        cut.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
-    format!("`{shown}{more}`")
+    format!("`{}`", cut(text))
+}
+
+fn cut(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let mut shown: String = text.chars().take(MAX_ECHO).map(visible).collect();
+    if text.chars().nth(MAX_ECHO).is_some() {
+        shown.push('…');
+    }
+    shown
 }
