@@ -102,11 +102,20 @@ impl Service {
         args: &[&str],
     ) -> Self {
         let folder = Folder::new(name);
-        folder.write("tollkeeper.yaml", policy);
         for (name, content) in files {
             folder.write(name, content);
         }
-        let mut child = tollkeeper()
+        Self::start_in(folder, tollkeeper(), policy, args)
+    }
+
+    /// Starts it by a command to which its arguments are added.
+    pub(crate) fn start_by(command: Command, name: &str, policy: &str, args: &[&str]) -> Self {
+        Self::start_in(Folder::new(name), command, policy, args)
+    }
+
+    fn start_in(folder: Folder, mut command: Command, policy: &str, args: &[&str]) -> Self {
+        folder.write("tollkeeper.yaml", policy);
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(args)
             .current_dir(&folder.path)
