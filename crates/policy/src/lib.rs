@@ -4,12 +4,13 @@
 //! [`PolicyErrors`]: everything that is wrong with it, each thing with its line, its column, what
 //! was expected and what was probably meant. [`schema`] describes the file to an editor.
 //! [`Policy::meet`] tells which rules a request meets, with which key, cost and tier, and
-//! [`Policy::explain`] why.
+//! [`Policy::explain`] why. [`Policy::advice`] tells what a valid policy does that was hardly meant.
 //!
 //! Nothing here reads a file, an environment or a clock: the caller brings the text and looks up
 //! variables. The value of a variable is never part of a message, nor are the user and the password
 //! in a URL.
 
+mod advice;
 mod compile;
 mod error;
 mod fields;
@@ -30,6 +31,7 @@ mod settings;
 mod store_url;
 mod yaml;
 
+pub use advice::{Advice, AdviceCode, render_advice};
 pub use compact_str::CompactString;
 pub use error::{PolicyError, PolicyErrors};
 pub use ipnet::IpNet;

@@ -14,6 +14,12 @@ pub const MAX_NODES: usize = 1_000_000;
 /// The most errors that are reported of one file.
 pub const MAX_ERRORS: usize = 50;
 
+/// The most pieces of advice on one policy.
+pub const MAX_ADVICE: usize = 100;
+
+/// The rules, from the first on, of which it is looked whether one hides another.
+pub const MAX_COMPARED_RULES: usize = 1_000;
+
 /// The most rules of a policy.
 pub const MAX_RULES: usize = 10_000;
 

@@ -68,6 +68,17 @@ impl Networks {
         self.list.is_empty()
     }
 
+    /// Whether every IPv4 address is in one of them.
+    pub(crate) fn has_every_v4(&self) -> bool {
+        let ranges = self.v4.iter().map(|(first, last)| (u128::from(*first), u128::from(*last)));
+        is_whole(ranges, u128::from(u32::MAX))
+    }
+
+    /// Whether every IPv6 address is in one of them.
+    pub(crate) fn has_every_v6(&self) -> bool {
+        is_whole(self.v6.iter().copied(), u128::MAX)
+    }
+
     /// Whether one of them has this address.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
@@ -89,6 +100,19 @@ fn apart<T: Copy + Ord>(mut ranges: Vec<(T, T)>) -> Vec<(T, T)> {
         }
     }
     apart
+}
+
+/// Whether ranges in order leave nothing out, from 0 to `most`.
+fn is_whole(ranges: impl Iterator<Item = (u128, u128)>, most: u128) -> bool {
+    let mut covered: Option<u128> = None;
+    for (first, last) in ranges {
+        let next = covered.map_or(Some(0), |covered| covered.checked_add(1));
+        if next.is_none_or(|next| first > next) {
+            return false;
+        }
+        covered = Some(last);
+    }
+    covered == Some(most)
 }
 
 fn within<T: Copy + Ord>(ranges: &[(T, T)], value: T) -> bool {
@@ -167,6 +191,22 @@ mod tests {
         assert!(!Networks::default().contains("10.0.0.1".parse().unwrap()));
         let every = Networks::parse(["::/0"]).unwrap();
         assert!(!every.contains("10.0.0.1".parse().unwrap()), "that is every IPv6 address");
+    }
+
+    #[test]
+    fn networks_that_leave_nobody_out() {
+        for (texts, v4, v6) in [
+            (vec!["0.0.0.0/0"], true, false),
+            (vec!["128.0.0.0/1", "0.0.0.0/1", "10.0.0.0/8"], true, false),
+            (vec!["128.0.0.0/1", "0.0.0.0/2"], false, false),
+            (vec!["::/0", "0.0.0.0/0"], true, true),
+            (vec!["::/1", "8000::/1"], false, true),
+            (vec!["1.0.0.0/8", "0.0.0.0/8"], false, false),
+            (vec![], false, false),
+        ] {
+            let networks = Networks::parse(texts.iter().copied()).unwrap();
+            assert_eq!((networks.has_every_v4(), networks.has_every_v6()), (v4, v6), "{texts:?}");
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Policy {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) store: StoreSettings,
+    /// Whether it was said how many processes share the limits.
+    pub(crate) says_nodes: bool,
     pub(crate) listen: Listen,
     pub(crate) client_ip: ClientIp,
     pub(crate) headers: Vec<HeaderStyle>,
@@ -46,6 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             store: StoreSettings::default(),
+            says_nodes: false,
             listen: Listen::default(),
             client_ip: ClientIp::default(),
             headers: HeaderStyle::DEFAULT.to_vec(),
@@ -110,6 +113,10 @@ impl Policy {
         self
     }
 
+    pub(crate) fn says_nodes(&self) -> bool {
+        self.settings.says_nodes
+    }
+
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }
@@ -125,6 +132,8 @@ impl Policy {
     /// error.
     pub fn stored_by(mut self, store: StoreSettings) -> Result<Self, SettingError> {
         store.check()?;
+        // Settings made in code say everything.
+        self.settings.says_nodes = true;
         self.settings.store = store;
         Ok(self)
     }

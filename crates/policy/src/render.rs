@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use crate::error::{PolicyError, PolicyErrors};
+use crate::error::PolicyErrors;
 use crate::limits::MAX_ERRORS;
 use crate::redact::{VEIL, Veils};
 
@@ -35,16 +35,21 @@ impl PolicyErrors {
     /// ```
     #[must_use]
     pub fn render(&self, file_name: &str, source_text: &str) -> String {
-        let lines = split_lines(source_text);
-        let veils = Veils::over(source_text, &lines);
+        let source = Source::new(file_name, source_text);
         let mut out = String::new();
         for error in self {
             if !out.is_empty() {
                 out.push('\n');
             }
-            let line = lines.get(error.line.saturating_sub(1)).copied();
+            let remark = Remark {
+                head: format!("error: {}", error.message),
+                at: (error.line, error.column),
+                length: error.length,
+                expected: error.expected.as_deref(),
+                notes: error.help.iter().map(|help| format!("help: {help}")).collect(),
+            };
             // Writing to a String does not fail.
-            let _ = show(&mut out, error, file_name, line, &veils);
+            let _ = source.show(&mut out, &remark);
         }
         if self.has_more() {
             let _ = writeln!(out, "\nonly the first {MAX_ERRORS} errors are shown");
@@ -53,22 +58,54 @@ impl PolicyErrors {
     }
 }
 
+/// The file that remarks are made on.
+pub(crate) struct Source<'t> {
+    name: &'t str,
+    lines: Vec<&'t str>,
+    veils: Veils,
+}
+
+/// Something to say of a place in a file.
+pub(crate) struct Remark<'t> {
+    /// The first line: what it is, and the message.
+    pub(crate) head: String,
+    /// Line and column, from 1.
+    pub(crate) at: (usize, usize),
+    pub(crate) length: usize,
+    pub(crate) expected: Option<&'t str>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl<'t> Source<'t> {
+    pub(crate) fn new(name: &'t str, text: &'t str) -> Self {
+        let lines = split_lines(text);
+        let veils = Veils::over(text, &lines);
+        Self { name, lines, veils }
+    }
+
+    /// Writes a remark with the line that it is about.
+    pub(crate) fn show(&self, out: &mut String, remark: &Remark<'_>) -> std::fmt::Result {
+        let line = self.lines.get(remark.at.0.saturating_sub(1)).copied();
+        show(out, remark, self.name, line, &self.veils)
+    }
+}
+
 fn show(
     out: &mut String,
-    error: &PolicyError,
+    remark: &Remark<'_>,
     file_name: &str,
     line: Option<&str>,
     veils: &Veils<'_>,
 ) -> std::fmt::Result {
-    let number = error.line.to_string();
+    let (number, column) = (remark.at.0.to_string(), remark.at.1);
     let margin = " ".repeat(number.len() + 1);
-    writeln!(out, "error: {}", error.message)?;
-    writeln!(out, "{margin}--> {file_name}:{number}:{}", error.column)?;
-    let expected = error.expected.as_deref();
+    writeln!(out, "{}", remark.head)?;
+    writeln!(out, "{margin}--> {file_name}:{number}:{column}")?;
+    let expected = remark.expected;
     match line.filter(|line| !line.is_empty()) {
         Some(line) => {
-            let veiled = veils.of_line(error.line);
-            let (shown, start, length) = excerpt(line, error.column - 1, error.length, &veiled);
+            let veiled = veils.of_line(remark.at.0);
+            let (shown, start, length) = excerpt(line, column - 1, remark.length, &veiled);
             let (indent, carets) = (" ".repeat(start), "^".repeat(length));
             let label = expected.map(|text| format!(" expected {text}"));
             writeln!(out, "{margin} |")?;
@@ -81,11 +118,11 @@ fn show(
             }
         }
     }
-    if let Some(help) = &error.help {
-        if line.is_some_and(|line| !line.is_empty()) {
+    for (nth, note) in remark.notes.iter().enumerate() {
+        if nth == 0 && line.is_some_and(|line| !line.is_empty()) {
             writeln!(out, "{margin} |")?;
         }
-        writeln!(out, "{margin} = help: {help}")?;
+        writeln!(out, "{margin} = {note}")?;
     }
     Ok(())
 }

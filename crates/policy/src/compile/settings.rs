@@ -19,6 +19,7 @@ pub(super) fn settings(raw: &RawMap, problems: &mut Problems) -> Settings {
     let store = raw.map("store").map(|map| store::settings(map, problems));
     Settings {
         store: store.unwrap_or_default(),
+        says_nodes: raw.map("store").is_some_and(|map| map.field("nodes").is_some()),
         listen: raw.map("listen").map_or(default.listen, |map| listen(map, problems)),
         client_ip: raw.map("client_ip").map(|map| client_ip(map, problems)).unwrap_or_default(),
         headers: headers(raw, problems).unwrap_or(default.headers),

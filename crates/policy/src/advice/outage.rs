@@ -1,0 +1,38 @@
+//! `TK007`: limits that every process admits whole while the shared store is away.
+//!
+//! A server on this machine is not taken to be shared.
+
+use std::net::IpAddr;
+
+use super::{Advice, AdviceCode};
+use crate::policy::Policy;
+use crate::settings::OnFailure;
+use crate::store_url::{RedisAddress, StoreUrl};
+
+pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
+    let StoreUrl::Redis(server) = &policy.store().url else { return };
+    let decides_here = policy.rules().iter().any(|rule| {
+        let on_failure = rule.on_failure().unwrap_or(policy.store().on_failure);
+        on_failure == OnFailure::Static && !rule.is_shadow()
+    });
+    if policy.says_nodes() || !decides_here || is_here(&server.address) {
+        return;
+    }
+    let message = "while the store gives no answer, every process that shares it admits each \
+                   limit whole: three of them admit three times as much"
+        .to_owned();
+    let help = "say how many processes share the limits: `store: { nodes: 3 }`; `nodes: 1` if it \
+                is this one alone";
+    advice
+        .push(Advice::new(AdviceCode::WholeLimitEach, message, help).of_setting(&["store", "url"]));
+}
+
+fn is_here(address: &RedisAddress) -> bool {
+    match address {
+        RedisAddress::Unix { .. } => true,
+        RedisAddress::Tcp { host, .. } => {
+            let loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+            host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(loopback)
+        }
+    }
+}
