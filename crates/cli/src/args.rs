@@ -37,8 +37,20 @@ Exit code: 0 allowed, 1 denied, 2 no answer.")]
     #[command(after_help = "Examples:
   tollkeeper validate
   tollkeeper validate policies/api.yaml
-  tollkeeper validate --json | jq .rules")]
+  tollkeeper validate --strict           advice counts as a failure, for CI
+  tollkeeper validate --json | jq .rules
+
+A valid file can get advice: a warning with a code, and a page that tells more.
+Exit code: 0 valid, 1 with --strict and advice, 2 not valid.")]
     Validate(ValidateArgs),
+    /// Show every limit of a policy: for whom, how much, and what happens on a failure
+    #[command(after_help = "Examples:
+  tollkeeper limits
+  tollkeeper limits policies/api.yaml
+  tollkeeper limits --json | jq '.[] | select(.shadow)'
+
+A single limit has the name of its rule; of several, each is RULE/WINDOW.")]
+    Limits(LimitsArgs),
     /// Show which rules a request meets, with which keys and limits, and why the others not
     #[command(after_help = "Examples:
   tollkeeper explain --method GET --path /api/x --header 'x-api-key: k' --ip 1.2.3.4
@@ -114,7 +126,23 @@ pub(crate) struct ValidateArgs {
     /// The policy file, as the other commands take it
     #[arg(short, long, value_name = "F", conflicts_with = "file")]
     pub(crate) config: Option<PathBuf>,
-    /// Print rules or errors as JSON
+    /// Let advice be a failure: exit code 1
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print rules and advice, or errors, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LimitsArgs {
+    /// The policy file [default: ./tollkeeper.yaml]
+    #[arg(value_name = "F")]
+    pub(crate) file: Option<PathBuf>,
+    /// The policy file, as the other commands take it
+    #[arg(short, long, value_name = "F", conflicts_with = "file")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print them as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,6 @@
 //! The command `tollkeeper`.
 //!
-//! Exit code 0; 1 when a check was denied; 2 for anything that prevented an answer.
+//! Exit code 0; 1 when a check was denied or failed; 2 for anything that prevented an answer.
 
 mod args;
 mod client;
@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => command::serve::run(&args),
         Command::Check(args) => command::check::run(&args),
         Command::Explain(args) => command::explain::run(&args),
+        Command::Limits(args) => command::limits::run(&args),
         Command::Validate(args) => command::validate::run(&args),
         Command::Simulate(args) => command::simulate::run(&args),
         Command::Schema => command::schema::run(),

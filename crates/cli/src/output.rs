@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+mod columns;
+
 /// Why a command gave no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -58,6 +60,12 @@ pub(crate) fn warn(message: &str) {
     eprintln!("warning: {message}");
 }
 
+/// Prints advice that has been made ready.
+#[expect(clippy::print_stderr, reason = "this is where warnings are printed")]
+pub(crate) fn advise(text: &str) {
+    eprint!("{text}");
+}
+
 /// Lets what a service has to say while it runs go to standard error.
 pub(crate) fn log_to_stderr() {
     let to_stderr = tracing_subscriber::fmt()
@@ -90,6 +98,20 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
         text.push('\n');
     }
     text
+}
+
+/// The same where it may become wide: columns in which nothing stands are left out, and cells go on
+/// in the next line where the table would be wider than so many characters.
+pub(crate) fn table_within(
+    width: usize,
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let (header, rows) = columns::filled(header, rows.into_iter().collect());
+    let lines = columns::wrapped(width, header, rows);
+    let mut lines = lines.into_iter();
+    let head = lines.next().unwrap_or_default();
+    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), lines)
 }
 
 /// A time as a person reads it: two units at most, and thousandths below a minute.

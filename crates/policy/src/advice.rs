@@ -4,8 +4,6 @@
 //! through all versions, and a page that tells the rest. One file for each check; a check claims
 //! only what is certain, or says that it is not.
 
-use std::fmt;
-
 use crate::error::visible;
 use crate::limits::MAX_ADVICE;
 use crate::policy::Policy;
@@ -42,7 +40,7 @@ use path::{Path, paths_of};
 /// let [advice] = &policy.advice_in(file)[..] else { panic!("one piece of advice") };
 /// assert_eq!(advice.code, AdviceCode::Hidden);
 /// assert_eq!(advice.code.to_string(), "TK005");
-/// assert_eq!((advice.rule.as_deref(), advice.line, advice.column), (Some("api"), Some(2), Some(24)));
+/// assert_eq!((advice.rule.as_deref(), advice.line, advice.column), (Some("api"), Some(2), Some(25)));
 /// # Ok::<(), tollkeeper_policy::PolicyErrors>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +65,19 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// The code, what will happen and where more is told, for a log.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        format!("{}: {} ({})", self.code, self.message, self.code.page())
+    }
+
+    /// Whether the same is said of the same rule, wherever it stands.
+    #[must_use]
+    pub fn says_as(&self, other: &Self) -> bool {
+        let what = |one: &Self| (one.code, one.rule.clone(), one.message.clone());
+        what(self) == what(other)
+    }
+
     fn new(code: AdviceCode, message: String, help: impl Into<String>) -> Self {
         let (message, help) = (visible(&message), visible(&help.into()));
         let (line, column, length) = (None, None, 0);
@@ -91,13 +102,6 @@ impl Advice {
     fn of_setting(mut self, fields: &[&str]) -> Self {
         self.paths = vec![fields.iter().map(|&field| field.to_owned()).collect()];
         self
-    }
-}
-
-impl fmt::Display for Advice {
-    /// The code, what will happen and what to write instead, in one line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.code, self.message, self.help)
     }
 }
 

@@ -80,7 +80,7 @@ fn betrayed(stricter: &Quota, looser: &Quota, begin_us: u64, trace: &[Asked]) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
 
     #[test]
     fn a_hidden_limit_denies_nothing_that_the_other_admits(

@@ -114,9 +114,13 @@ impl Reloader {
             }
         }
         let rules = policy.rules().len();
+        let (before, advice) = (old.advice(), policy.advice());
         self.engine.reload(policy).map_err(|error| error.to_string())?;
         self.metrics.loaded(&self.engine.policy());
         tracing::info!(rules, "the policy was read again and took effect");
+        for new in advice.iter().filter(|new| !before.iter().any(|known| known.says_as(new))) {
+            tracing::warn!("{}", new.in_one_line());
+        }
         Ok(Reloaded::Applied { rules })
     }
 

@@ -32,7 +32,7 @@ pub use reservation::Reservation;
 pub use tollkeeper_core::{Algorithm, Amended, Clock, ManualClock, WhenFull};
 pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;
-pub use tollkeeper_policy::{OnFailure, PolicyErrors};
+pub use tollkeeper_policy::{Advice, AdviceCode, OnFailure, PolicyErrors};
 #[cfg(feature = "tower")]
 pub use tollkeeper_tower::{Identity, InFlight, PeerAddr, Refusal};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollkeeper_core::{Amended, Clock};
 use tollkeeper_engine::{Ask, Handle, Target};
 use tollkeeper_memory::SystemClock;
-use tollkeeper_policy::{Policy, PolicyErrors};
+use tollkeeper_policy::{Advice, Policy, PolicyErrors};
 use tollkeeper_stores::{StoreEngine, engine};
 
 use crate::Error;
@@ -97,6 +97,26 @@ impl Tollkeeper {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let engine = engine(policy, clock).map_err(BuildError::from)?;
         Ok(Self::new(engine))
+    }
+
+    /// What the limiter's rules will do that was hardly meant: a limit that never denies, a cost
+    /// that never fits. Nothing for good ones. Each piece has a code, and a page that tells more.
+    ///
+    /// ```
+    /// use tollkeeper::{AdviceCode, Tollkeeper};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = Tollkeeper::from_yaml("rules: { api: { limits: [10/s, 1000/min] } }")?;
+    /// for advice in limiter.advice() {
+    ///     eprintln!("{}", advice.in_one_line());
+    ///     # assert_eq!(advice.code, AdviceCode::Hidden);
+    /// }
+    /// # assert_eq!(limiter.advice().len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn advice(&self) -> Vec<Advice> {
+        self.engine.policy().advice()
     }
 
     pub(crate) fn new(engine: StoreEngine<Arc<dyn Clock>>) -> Self {

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName};
 use tollkeeper_policy::ClientIp;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED: HeaderName = http::header::FORWARDED;
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const FORWARDED: HeaderName = http::header::FORWARDED;
 
 /// Hops that are looked at; the rest of a longer way is not.
 const MAX_HOPS: usize = 64;

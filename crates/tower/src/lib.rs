@@ -13,6 +13,7 @@ mod layer;
 mod refusal;
 mod request;
 mod service;
+mod unheard;
 
 pub use body::Body;
 pub use held::InFlight;

@@ -6,6 +6,7 @@ use http::{HeaderMap, Method, Uri, header};
 use tollkeeper_policy::{ClientIp, RequestView};
 
 use crate::client_ip::{Client, client};
+use crate::unheard::{Seen, notice};
 
 /// A request, by its parts.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,9 @@ pub struct HttpRequest<'a> {
     host: Option<&'a str>,
     headers: &'a HeaderMap,
     client: Option<Client>,
+    /// Whether nobody's word on the client's address counts.
+    trusts_nobody: bool,
+    seen: Seen,
     route: Option<&'a str>,
 }
 
@@ -38,6 +42,8 @@ impl<'a> HttpRequest<'a> {
             host: uri.authority().map(http::uri::Authority::as_str).or(host),
             headers,
             client: peer.map(|peer| client(settings, peer, headers)),
+            trusts_nobody: settings.trusted_proxies.is_empty(),
+            seen: Seen::Itself,
             route: None,
         }
     }
@@ -48,7 +54,7 @@ impl<'a> HttpRequest<'a> {
         Self { route: Some(route), ..self }
     }
 
-    /// The same request as a proxy in front says that it was.
+    /// The same request as a proxy in front, which asks about it, says that it was.
     #[must_use]
     pub fn forwarded(
         self,
@@ -60,7 +66,7 @@ impl<'a> HttpRequest<'a> {
             Some((path, query)) => (path, Some(query)),
             None => (path_and_query, None),
         };
-        Self { method, path, query, host: host.or(self.host), ..self }
+        Self { method, path, query, host: host.or(self.host), seen: Seen::AskedAbout, ..self }
     }
 }
 
@@ -86,7 +92,12 @@ impl RequestView for HttpRequest<'_> {
     }
 
     fn ip(&self) -> Option<IpAddr> {
-        self.client.map(|client| client.ip)
+        let client = self.client?;
+        // Only where a rule asks for the address does it matter whose it is.
+        if self.trusts_nobody {
+            notice(client.ip, self.headers, self.seen);
+        }
+        Some(client.ip)
     }
 
     fn route(&self) -> Option<&str> {

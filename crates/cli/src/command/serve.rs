@@ -74,6 +74,9 @@ async fn serve(
         Some(upstream) => format!("before {upstream}"),
         None => "before nothing: the file names no `upstream`".to_owned(),
     };
+    for advice in policy.advice() {
+        warn(&advice.in_one_line());
+    }
     log_to_stderr();
     let server = Server::bind(policy).await.map_err(Failure::told)?;
     let server = match file {

@@ -14,7 +14,7 @@ fn rules(limit: &str) -> String {
 }
 
 /// Puts another file in its place, at once.
-fn replace(service: &Service, content: &str) {
+pub(crate) fn replace(service: &Service, content: &str) {
     let path = |name: &str| service.folder.path.join(name);
     service.folder.write("new.yaml", content);
     std::fs::rename(path("new.yaml"), path("tollkeeper.yaml")).unwrap();
@@ -25,7 +25,7 @@ fn look(service: &Service) -> Reply {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a real service is waited for, with a bound")]
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "it is not so: {what}");

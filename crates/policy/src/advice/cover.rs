@@ -143,7 +143,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(5_000))]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(5_000) })]
 
         #[test]
         fn who_meets_the_inner_one_meets_the_outer_one(

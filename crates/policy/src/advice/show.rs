@@ -13,7 +13,10 @@ use crate::render::{Remark, Source};
 /// let policy = Policy::parse(text, &|_| None)?;
 /// let shown = render_advice(&policy.advice_in(text), "tollkeeper.yaml", text);
 /// assert!(shown.starts_with("warning[TK005]: "));
-/// assert!(shown.contains("\n 2 |   api: { limits: [10/s, 1000/min] }\n   |                        ^^^^^^^^\n"));
+/// assert!(shown.contains("
+///  2 |   api: { limits: [10/s, 1000/min] }
+///    |                         ^^^^^^^^
+/// "));
 /// # Ok::<(), tollkeeper_policy::PolicyErrors>(())
 /// ```
 #[must_use]
