@@ -195,8 +195,10 @@ impl Bucket {
         self.unit
     }
 
-    /// The rate: per second, minute, hour or day where that is whole, else in lowest terms.
-    fn rate_text(&self) -> String {
+    /// The rate for a person: per second, minute, hour or day where that is whole, else in lowest
+    /// terms.
+    #[must_use]
+    pub fn rate_text(&self) -> String {
         for (name, seconds) in [("s", 1), ("min", 60), ("h", 3_600), ("day", 86_400)] {
             let count = u128::from(self.drain) * seconds * 1_000_000;
             if count.is_multiple_of(u128::from(self.unit)) {

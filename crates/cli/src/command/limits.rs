@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use tollkeeper_core::{Bucket, Quota, format_duration};
 use tollkeeper_policy::{Cost, Exempt, Limit, Match, Policy, Rule, StoreUrl, WhenMissing};
 
 use crate::args::LimitsArgs;
@@ -30,8 +31,7 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode, Failure> {
         say(&format!("{:#}", Value::Array(limits)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let header =
-        ["rule", "tier", "limit", "algorithm", "key", "match", "cost", "failure", "shadow"];
+    let header = ["rule", "tier", "limit", "key", "match", "cost", "failure", "shadow"];
     say(table_within(WIDTH, &header, active.iter().map(row)).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -62,14 +62,33 @@ fn row(active: &Active<'_>) -> Vec<String> {
     vec![
         limit.name().to_owned(),
         active.tier().unwrap_or_default().to_owned(),
-        limit.quota().to_string(),
-        limit.quota().algorithm().to_string(),
+        format!("{}, {}", brief(limit.quota()), limit.quota().algorithm()),
         key(rule),
         match_(rule.match_(), rule.exempt()),
         cost(rule.cost()),
         active.on_failure.unwrap_or_default().to_owned(),
         if rule.is_shadow() { "shadow".to_owned() } else { String::new() },
     ]
+}
+
+/// How much is allowed, as short as the file has it.
+fn brief(quota: &Quota) -> String {
+    // A bucket whose capacity is the count of its rate has no burst of its own.
+    let bucket = |bucket: &Bucket, word: &str| {
+        let (rate, capacity) = (bucket.rate_text(), bucket.capacity());
+        match rate.starts_with(&format!("{capacity}/")) {
+            true => rate,
+            false => format!("{rate} {word} {capacity}"),
+        }
+    };
+    match quota {
+        Quota::TokenBucket(tokens) | Quota::Gcra(tokens) => bucket(tokens, "burst"),
+        Quota::LeakingBucket(leak) => {
+            let delay = leak.max_delay_us().map(|us| format!(" wait {}", format_duration(us)));
+            format!("{}{}", bucket(leak.bucket(), "queue"), delay.unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
 }
 
 fn key(rule: &Rule) -> String {
@@ -118,7 +137,10 @@ fn cost(cost: &Cost) -> String {
         None => cost.default_cost().to_string(),
         Some(source) => {
             let (least, most) = (bounds.start(), bounds.end());
-            format!("{source}, {least} to {most}, else {}", cost.default_cost())
+            match cost.default_cost() {
+                1 => format!("{source} {least} to {most}"),
+                usual => format!("{source} {least} to {most} else {usual}"),
+            }
         }
     }
 }

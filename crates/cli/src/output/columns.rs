@@ -4,7 +4,7 @@
 const GAP: usize = 2;
 
 /// The narrowest that a column is made; a longer word in it is broken.
-const LEAST: usize = 16;
+const LEAST: usize = 17;
 
 type Row = Vec<String>;
 
@@ -74,7 +74,7 @@ fn pieces(text: &str, width: usize) -> Vec<String> {
                 pieces.push(String::new());
                 continue;
             }
-            let cut = word.char_indices().nth(width.max(1)).map_or(word.len(), |(at, _)| at);
+            let cut = cut(word, width.max(1));
             last.push_str(&word[..cut]);
             word = &word[cut..];
             if word.is_empty() {
@@ -84,6 +84,13 @@ fn pieces(text: &str, width: usize) -> Vec<String> {
         }
     }
     pieces
+}
+
+/// Where to cut a word that is longer than `width`: behind a mark that joins, or just there.
+fn cut(word: &str, width: usize) -> usize {
+    let end = word.char_indices().nth(width).map_or(word.len(), |(at, _)| at);
+    let joint = word[..end].rfind(['_', '/', '-', ':', '.', ',']);
+    joint.map_or(end, |at| at + 1)
 }
 
 #[cfg(test)]
@@ -98,6 +105,8 @@ mod tests {
             ("ab cd ef", 5, vec!["ab cd", "ef"]),
             ("abcdefgh", 3, vec!["abc", "def", "gh"]),
             ("ab cdefgh", 3, vec!["ab", "cde", "fgh"]),
+            ("sliding_window_counter", 16, vec!["sliding_window_", "counter"]),
+            ("ab/cd", 4, vec!["ab/", "cd"]),
             ("ä ö ü", 3, vec!["ä ö", "ü"]),
             ("abc", 0, vec!["a", "b", "c"]),
         ] {
