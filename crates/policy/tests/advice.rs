@@ -131,8 +131,10 @@ fn tk003_what_is_never_there() {
         gets_none(&format!("{both}upstream: http://127.0.0.1:3000\n{}", rule(told_by_the_app)));
     }
     let effect =
-        |missing: &str| advice(&rule(&format!("key: header:te{missing}")))[0].message.clone();
+        |missing: &str| advice(&rule(&format!("key: header:etag{missing}")))[0].message.clone();
     assert!(effect("").contains("applies to no request"));
+    let one_hop = advice(&rule("key: header:te, when_missing: deny"))[0].message.clone();
+    assert!(one_hop.contains("does not tell clients apart"), "{one_hop}");
     assert!(effect(", when_missing: deny").contains("denies every request"));
     assert!(effect(", when_missing: anonymous").contains("counts all requests together"));
 }
@@ -214,8 +216,8 @@ fn tk006_headers_that_do_not_count() {
 #[test]
 fn tk007_the_whole_limit_in_each_process() {
     let at = |store: &str, lines: &str| format!("store: {{ {store} }}\n{}", rule(lines));
-    gets("TK007", "redis://redis:6379", &at("url: redis://redis:6379", "key: ip"));
-    gets("TK007", "rediss://10.0.0.1", &at("url: rediss://10.0.0.1", "on_failure: static"));
+    gets("TK007", "store", &at("url: redis://redis:6379", "key: ip"));
+    gets("TK007", "store", &at("url: rediss://10.0.0.1", "on_failure: static"));
     for (store, lines) in [
         ("url: redis://redis:6379, nodes: 3", "key: ip"),
         ("url: redis://redis:6379, nodes: 1", "key: ip"),
@@ -292,10 +294,9 @@ rules:
         let cost = tollkeeper_policy::Cost::fixed(2).unwrap();
         Rule::new(format!("r{nth}"), [quota()]).unwrap().costing(cost)
     };
-    assert_eq!(
-        Policy::from_rules((0..MAX_ADVICE + 9).map(dear)).unwrap().advice().len(),
-        MAX_ADVICE
-    );
+    let many = Policy::from_rules((0..MAX_ADVICE + 9).map(dear)).unwrap().advice();
+    assert_eq!(many.len(), MAX_ADVICE);
+    assert!(render_advice(&many, "-", "").ends_with("\nonly the first 100 are shown\n"));
 }
 
 #[test]
@@ -320,10 +321,10 @@ fn advice_is_shown_as_errors_are_and_hides_secrets() {
         shown,
         format!(
             "warning[TK007]: {}
-  --> p.yaml:1:15
+  --> p.yaml:1:1
    |
  1 | store: {{ url: ***}}
-   |               ^^^
+   | ^^^^^
    |
    = help: {}
    = see: {}

@@ -99,7 +99,7 @@ impl Tollkeeper {
         Ok(Self::new(engine))
     }
 
-    /// What the limiter's rules will do that was hardly meant: a limit that never denies, a cost
+    /// What the limiter's rules will do that was hardly meant: a limit that makes no difference, a cost
     /// that never fits. Nothing for good ones. Each piece has a code, and a page that tells more.
     ///
     /// ```

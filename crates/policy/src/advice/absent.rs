@@ -25,8 +25,12 @@ const OF_ONE_HOP: [&str; 8] = [
 pub(super) fn check(policy: &Policy, rule: &Rule, advice: &mut Vec<Advice>) {
     let gateway_only = policy.listen().gateway.is_some() && policy.listen().http.is_none();
     for (nth, part) in rule.key().iter().enumerate() {
-        let Some((why, help)) = absent(part, rule, gateway_only) else { continue };
-        let message = format!("rule {} {}: {why}", quoted(rule.name()), effect(rule));
+        let (what, help) = match (of_one_hop(part), absent(part, rule, gateway_only)) {
+            (Some(found), _) => found,
+            (None, Some((why, help))) => (format!("{}: {why}", effect(rule)), help),
+            (None, None) => continue,
+        };
+        let message = format!("rule {} {what}", quoted(rule.name()));
         let at = ["key", &nth.to_string()];
         advice.push(Advice::new(AdviceCode::NeverThere, message, help).of(rule, &at));
     }
@@ -46,6 +50,17 @@ fn effect(rule: &Rule) -> &'static str {
     }
 }
 
+/// What a rule does that counts by a header of one hop: it may be there, but it is not the client's.
+fn of_one_hop(part: &KeyPart) -> Option<(String, String)> {
+    let KeyPart::Header(name) = part else { return None };
+    let what = format!(
+        "does not tell clients apart by the header `{name}`: it is for one hop, so behind a proxy \
+         it is missing or the proxy's own"
+    );
+    let help = "count by what a client is known by, such as `header:x-api-key` or `ip`";
+    OF_ONE_HOP.contains(&name.as_str()).then(|| (what, help.to_owned()))
+}
+
 /// Why a part of a key is never there, and what to do about it.
 fn absent(part: &KeyPart, rule: &Rule, gateway_only: bool) -> Option<(String, String)> {
     Some(match part {
@@ -56,12 +71,6 @@ fn absent(part: &KeyPart, rule: &Rule, gateway_only: bool) -> Option<(String, St
         KeyPart::Header(name) if OF_ANSWERS.contains(&name.as_str()) => (
             format!("the header `{name}` is one of answers"),
             "count by what requests have, such as `header:x-api-key` or `ip`".into(),
-        ),
-        KeyPart::Header(name) if OF_ONE_HOP.contains(&name.as_str()) => (
-            format!(
-                "the header `{name}` is for one hop, so behind a proxy it is never the client's"
-            ),
-            "count by what a client is known by, such as `header:x-api-key` or `ip`".into(),
         ),
         KeyPart::Attribute(name) if gateway_only => (
             format!(

@@ -24,8 +24,8 @@ pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
     let prefix = settings.ipv6_prefix;
     if prefix > DEFAULT_IPV6_PREFIX && policy.rules().iter().any(is_counted) {
         let message = format!(
-            "a client has a counter of its own for each /{prefix} of its IPv6 network: whoever has \
-             a /64, as every customer does, has {} of them",
+            "each /{prefix} of IPv6 addresses has a counter of its own, and a client can choose: \
+             every customer has a /64 at least, which is {} of them",
             powers(prefix - DEFAULT_IPV6_PREFIX)
         );
         let said = Advice::new(AdviceCode::ManyFaces, message, "write `ipv6_prefix: 64`, or less");

@@ -29,8 +29,8 @@ pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
 
 fn say(rule: &Rule, nth: usize, limit: &Limit, by: &Limit) -> Advice {
     let message = format!(
-        "limit {} ({}) never denies a request: {} ({}) counts the same requests and always denies \
-         first",
+        "limit {} ({}) makes no difference: {} ({}) counts the same requests, and denies whatever \
+         it would deny",
         quoted(limit.name()),
         limit.quota(),
         quoted(by.name()),

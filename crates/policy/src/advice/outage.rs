@@ -23,8 +23,7 @@ pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
         .to_owned();
     let help = "say how many processes share the limits: `store: { nodes: 3 }`; `nodes: 1` if it \
                 is this one alone";
-    advice
-        .push(Advice::new(AdviceCode::WholeLimitEach, message, help).of_setting(&["store", "url"]));
+    advice.push(Advice::new(AdviceCode::WholeLimitEach, message, help).of_setting(&["store"]));
 }
 
 fn is_here(address: &RedisAddress) -> bool {

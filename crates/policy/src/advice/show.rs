@@ -2,6 +2,7 @@
 //! that tells more.
 
 use super::Advice;
+use crate::limits::MAX_ADVICE;
 use crate::render::{Remark, Source};
 
 /// The advice for people: what will happen, where it stands, what to write instead.
@@ -41,6 +42,9 @@ pub fn render_advice(advice: &[Advice], file_name: &str, source_text: &str) -> S
                 out.push('\n');
             }
         }
+    }
+    if advice.len() >= MAX_ADVICE {
+        out.push_str(&format!("\nonly the first {MAX_ADVICE} are shown\n"));
     }
     out
 }
