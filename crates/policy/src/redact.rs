@@ -77,7 +77,7 @@ fn is_place(place: &str) -> bool {
 
 /// What is hidden of the lines of a file.
 pub(crate) struct Veils<'t> {
-    lines: &'t [&'t str],
+    lines: Vec<&'t str>,
     /// By line, from 1: columns from 0, in characters.
     hidden: HashMap<usize, Vec<Range<usize>>>,
     /// Of each line in which something was looked for.
@@ -86,8 +86,9 @@ pub(crate) struct Veils<'t> {
 
 impl<'t> Veils<'t> {
     /// Finds what is to be hidden in the lines of a file.
-    pub(crate) fn over(text: &str, lines: &'t [&'t str]) -> Self {
-        let mut veils = Self { lines, hidden: HashMap::new(), columns: HashMap::new() };
+    pub(crate) fn over(text: &str, lines: &[&'t str]) -> Self {
+        let mut veils =
+            Self { lines: lines.to_vec(), hidden: HashMap::new(), columns: HashMap::new() };
         for (index, line) in lines.iter().enumerate() {
             // Whatever the parser makes of the line: a comma or a ` #` in a password ends a value.
             if let (Some(start), Some(at)) = (after_scheme(line), line.rfind('@')) {
@@ -111,7 +112,7 @@ impl<'t> Veils<'t> {
     /// Hides tokens: where the file can be read, where they stand; where it cannot, what follows
     /// the name of one, and the lines that are indented below it.
     fn add_tokens(&mut self, text: &str) {
-        let lines = self.lines;
+        let lines = self.lines.clone();
         let (secrets, unread) = yaml::secrets(text);
         for (from, to) in secrets {
             for number in from.0..=to.0 {
@@ -179,7 +180,7 @@ impl<'t> Veils<'t> {
 
     /// What a line has of the text between two places, and the byte at which that begins.
     fn written(&mut self, number: usize, from: Place, to: Place) -> Option<(usize, &'t str)> {
-        let line: &'t str = self.lines.get(number.checked_sub(1)?)?;
+        let line: &'t str = self.lines.get(number.checked_sub(1)?).copied()?;
         let columns = self.columns_of(number, line);
         let start = if number == from.0 { columns.byte_at(line, from.1) } else { 0 };
         let end = if number == to.0 { columns.byte_at(line, to.1) } else { line.len() };
@@ -187,7 +188,8 @@ impl<'t> Veils<'t> {
     }
 
     fn add(&mut self, number: usize, bytes: Range<usize>) {
-        let Some(line) = self.lines.get(number - 1).filter(|_| !bytes.is_empty()) else { return };
+        let line = self.lines.get(number - 1).copied().filter(|_| !bytes.is_empty());
+        let Some(line) = line else { return };
         let columns = self.columns_of(number, line);
         let columns = columns.column_at(bytes.start)..columns.column_at(bytes.end);
         self.hidden.entry(number).or_default().push(columns);

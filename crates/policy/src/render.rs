@@ -62,7 +62,7 @@ impl PolicyErrors {
 pub(crate) struct Source<'t> {
     name: &'t str,
     lines: Vec<&'t str>,
-    veils: Veils,
+    veils: Veils<'t>,
 }
 
 /// Something to say of a place in a file.

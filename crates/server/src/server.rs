@@ -27,7 +27,6 @@ use crate::wire::app;
 /// How long requests under way may take to finish once the server was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-
 /// How long accepting pauses when the system has no more to give, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

@@ -91,7 +91,7 @@ impl Service {
     }
 
     pub(crate) fn start_with(name: &str, policy: &str, args: &[&str]) -> Self {
-        Self::start_beside(name, policy, &[], args)
+        Self::start_by(tollkeeper(), name, policy, args)
     }
 
     /// Starts it in a folder that has other files, too.

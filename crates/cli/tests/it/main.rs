@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod app;
 mod advice;
+mod app;
 mod check;
 mod examples;
 mod gateway;
 mod http;
 mod kit;
-mod nginx;
 mod limits;
+mod nginx;
 mod outage;
 mod proxies;
 mod redis;
