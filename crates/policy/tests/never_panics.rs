@@ -1,7 +1,7 @@
 //! No bytes make the reader panic, and what it says can always be shown.
 
 use proptest::prelude::*;
-use tollkeeper_policy::Policy;
+use tollkeeper_policy::{Policy, render_advice};
 
 const FILES: &[&str] = &[
     "rules:\n  global:\n    algorithm: token_bucket\n    token_bucket: { capacity: 10, refill_rate: 5 }\n    fixed_window: { max_requests: 10, window_size: 60 } # seconds\n",
@@ -83,13 +83,21 @@ const PIECES: &[&str] = &[
     "exempt:",
 ];
 
-/// Reads the bytes and shows what is wrong with them.
+/// Reads the bytes and shows what is wrong with them, or what is to be said of them.
 fn read(bytes: &[u8]) {
     let env = |name: &str| (name == "V").then(|| "7/s".to_owned());
-    if let Err(errors) = Policy::parse_bytes(bytes, &env) {
-        let text = String::from_utf8_lossy(bytes);
-        assert!(!errors.render("file", &text).is_empty());
-        assert!(errors.iter().all(|error| error.line > 0 && error.column > 0));
+    let text = String::from_utf8_lossy(bytes);
+    match Policy::parse_bytes(bytes, &env) {
+        Ok(policy) => {
+            let advice = policy.advice_in(&text);
+            assert_eq!(render_advice(&advice, "file", &text).is_empty(), advice.is_empty());
+            // Whatever is said of a rule that was read is said of a place.
+            assert!(advice.iter().all(|one| one.line.is_some_and(|line| line > 0)), "{text}");
+        }
+        Err(errors) => {
+            assert!(!errors.render("file", &text).is_empty());
+            assert!(errors.iter().all(|error| error.line > 0 && error.column > 0));
+        }
     }
 }
 
