@@ -10,6 +10,7 @@ mod demo;
 mod encode;
 mod fields;
 mod meant;
+mod openapi;
 mod peer;
 mod policy;
 mod problem;
@@ -61,6 +62,7 @@ pub(crate) fn calls() -> Router<App> {
         .route("/api/resource", any(demo::resource))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(status::ready))
+        .route("/openapi.json", get(openapi::document))
 }
 
 /// What operators may call.

@@ -37,6 +37,10 @@ pub(crate) fn policy_of(algorithm: &str) -> String {
 pub(crate) fn tollkeeper() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollkeeper"));
     command.stdin(Stdio::null());
+    // What the environment of the tests says is not said to the service.
+    for name in ["TOLLKEEPER_LOG", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SDK_DISABLED"] {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -105,16 +109,35 @@ impl Service {
         for (name, content) in files {
             folder.write(name, content);
         }
-        Self::start_in(folder, tollkeeper(), policy, args)
+        Self::start_in(folder, tollkeeper(), Some(policy), args)
     }
 
     /// Starts it by a command to which its arguments are added.
     pub(crate) fn start_by(command: Command, name: &str, policy: &str, args: &[&str]) -> Self {
+        Self::start_in(Folder::new(name), command, Some(policy), args)
+    }
+
+    /// Starts it with further variables in its environment, and perhaps without a file.
+    pub(crate) fn launch(
+        name: &str,
+        policy: Option<&str>,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut command = tollkeeper();
+        command.envs(variables.iter().copied());
         Self::start_in(Folder::new(name), command, policy, args)
     }
 
-    fn start_in(folder: Folder, mut command: Command, policy: &str, args: &[&str]) -> Self {
-        folder.write("tollkeeper.yaml", policy);
+    fn start_in(
+        folder: Folder,
+        mut command: Command,
+        policy: Option<&str>,
+        args: &[&str],
+    ) -> Self {
+        if let Some(policy) = policy {
+            folder.write("tollkeeper.yaml", policy);
+        }
         let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(args)
@@ -220,7 +243,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 

@@ -11,6 +11,7 @@ mod http;
 mod kit;
 mod limits;
 mod nginx;
+mod openapi;
 mod outage;
 mod proxies;
 mod redis;
