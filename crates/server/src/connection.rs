@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::response::Response;
-use futures_util::future::Either;
 use hyper::Request;
 use hyper::body::Incoming as IncomingBody;
 use hyper::server::conn::http1;
@@ -20,7 +19,6 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower_service::Service;
 
-use crate::gateway::Gateway;
 use crate::patient::Patient;
 use crate::tls::Certificate;
 
@@ -45,30 +43,26 @@ pub(crate) struct Arrival {
     _place: Arc<OwnedSemaphorePermit>,
 }
 
-/// What answers the requests of a door.
-#[derive(Clone, Debug)]
-pub(crate) enum Answerer {
-    Routes(Router),
-    Gateway(Gateway),
-}
-
 /// A connection that came in at a door.
 pub(crate) struct Incoming {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) place: OwnedSemaphorePermit,
-    pub(crate) answerer: Answerer,
+    /// What answers.
+    pub(crate) router: Router,
+    /// Whether it can become a tunnel, which outlives its request.
+    pub(crate) tunnels: bool,
     pub(crate) certificate: Option<Arc<Certificate>>,
 }
 
 impl Incoming {
     /// Answers its requests until it ends, or, once `closing` says so, the one under way.
     pub(crate) async fn serve(self, closing: watch::Receiver<bool>) {
-        let Self { stream, peer, place, answerer, certificate } = self;
+        let Self { stream, peer, place, router, tunnels, certificate } = self;
         // Small answers are not to wait for more of them.
         let _ = stream.set_nodelay(true);
         let arrival = Arrival { peer, secure: certificate.is_some(), _place: Arc::new(place) };
-        let handler = Handler { arrival, answerer };
+        let handler = Handler { arrival, router, tunnels };
         let Some(certificate) = certificate else {
             return speak(stream, handler, closing).await;
         };
@@ -103,32 +97,25 @@ where
     drop(closing);
 }
 
-/// What answers, for one connection.
+/// The router, for one connection: it tells each request how it came.
 #[derive(Clone, Debug)]
 struct Handler {
     arrival: Arrival,
-    answerer: Answerer,
+    router: Router,
+    tunnels: bool,
 }
-
-type Routed = <Router as Service<axum::extract::Request>>::Future;
-type Passed = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
 impl hyper::service::Service<Request<IncomingBody>> for Handler {
     type Response = Response;
     type Error = Infallible;
-    type Future = Either<Routed, Passed>;
+    type Future = <Router as Service<axum::extract::Request>>::Future;
 
     fn call(&self, request: Request<IncomingBody>) -> Self::Future {
-        match &self.answerer {
-            Answerer::Routes(router) => {
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(ConnectInfo(self.arrival.peer));
-                Either::Left(router.clone().call(request))
-            }
-            Answerer::Gateway(gateway) => {
-                let answer = gateway.clone().answer(request, self.arrival.clone());
-                Either::Right(Box::pin(async move { Ok(answer.await) }))
-            }
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(self.arrival.peer));
+        if self.tunnels {
+            request.extensions_mut().insert(self.arrival.clone());
         }
+        self.router.clone().call(request)
     }
 }

@@ -15,44 +15,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::body::Body;
+use axum::Router;
+use axum::extract::Request;
 use axum::response::Response;
-use hyper::Request;
-use hyper::body::Incoming;
-use tollkeeper_memory::{MemoryStore, SystemClock};
-use tollkeeper_stores::AnyStore;
-use tollkeeper_tower::{PeerAddr, RateLimit, RateLimitLayer};
+use tollkeeper_tower::RateLimitLayer;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::connection::Arrival;
+use crate::telemetry::watched;
 use crate::wire::AppEngine;
 use forward::Forwarder;
 
-/// What answers the gateway's requests.
-#[derive(Clone, Debug)]
-pub(crate) struct Gateway {
-    limited: RateLimit<Behind, AnyStore<SystemClock>, MemoryStore<SystemClock>>,
-}
-
-impl Gateway {
-    /// Lets through by the rules of `engine`, to the app that its policy names.
-    pub(crate) fn new(engine: Arc<AppEngine>) -> Self {
-        let forwarder = Arc::new(Forwarder::new(Arc::clone(&engine)));
-        Self { limited: RateLimitLayer::new(engine).layer(Behind { forwarder }) }
-    }
-
-    /// Answers a request that came by `arrival`.
-    pub(crate) async fn answer(
-        mut self,
-        mut request: Request<Incoming>,
-        arrival: Arrival,
-    ) -> Response {
-        request.extensions_mut().insert(PeerAddr(arrival.peer));
-        request.extensions_mut().insert(arrival);
-        let Ok(response) = self.limited.call(request).await;
-        response.map(Body::new)
-    }
+/// Every path, by the rules of `engine` and to the app that its policy names.
+pub(crate) fn routes(engine: Arc<AppEngine>) -> Router {
+    let forwarder = Arc::new(Forwarder::new(Arc::clone(&engine)));
+    let limited = RateLimitLayer::new(engine).layer(Behind { forwarder });
+    watched(Router::new().fallback_service(limited), "gateway")
 }
 
 /// What stands behind the limits.
@@ -61,7 +39,7 @@ struct Behind {
     forwarder: Arc<Forwarder>,
 }
 
-impl Service<Request<Incoming>> for Behind {
+impl Service<Request> for Behind {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -70,7 +48,7 @@ impl Service<Request<Incoming>> for Behind {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, request: Request) -> Self::Future {
         let forwarder = Arc::clone(&self.forwarder);
         Box::pin(async move { Ok(forwarder.forward(request).await) })
     }

@@ -27,6 +27,7 @@ use axum::routing::{any, get, post};
 
 use crate::metrics::Metrics;
 use crate::reload::Reloader;
+use crate::telemetry::watched;
 use crate::tls::Certificate;
 use crate::wire::AppEngine;
 
@@ -76,11 +77,12 @@ pub(crate) fn admin_calls(app: &App) -> Router<App> {
 }
 
 /// The routes of one door, with what is told where there is none.
-pub(crate) fn finish(routes: Router<App>, app: App) -> Router {
-    routes
+pub(crate) fn finish(door: &'static str, routes: Router<App>, app: App) -> Router {
+    let routes = routes
         .fallback(async |uri: Uri| Problem::not_found(uri.path()))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             Problem::method_not_allowed(&method, uri.path())
         })
-        .with_state(app)
+        .with_state(app);
+    watched(routes, door)
 }

@@ -14,8 +14,9 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tollkeeper_core::StoreError;
 use tollkeeper_engine::{BreakerState, LimitVerdict, Observer, Source, StoreChange, Verdict};
-use tollkeeper_policy::{OnFailure, Policy};
+use tollkeeper_policy::{OnFailure, Policy, StoreUrl};
 
+use crate::telemetry;
 use crate::wire::AppEngine;
 use striped::Striped;
 
@@ -45,6 +46,8 @@ pub(crate) struct Metrics {
     store_seconds: Histogram,
     states_failed: Striped,
     reloads: Striped,
+    /// Where the store is, for what is told of it.
+    store_place: String,
 }
 
 impl Metrics {
@@ -56,6 +59,10 @@ impl Metrics {
             store_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             states_failed: Striped::new(1),
             reloads: Striped::new(RELOADS.len()),
+            store_place: match &policy.store().url {
+                StoreUrl::Redis(url) => url.place(),
+                _ => "memory".to_owned(),
+            },
         };
         metrics.loaded(policy);
         metrics
@@ -109,6 +116,7 @@ impl Metrics {
 
 impl Observer for Metrics {
     fn decided(&self, verdict: &Verdict) {
+        telemetry::decided(verdict);
         let source = verdict.source();
         if let Some(binding) = verdict.binding() {
             self.count_decision(&binding, usize::from(!verdict.allowed()), source);
@@ -136,12 +144,17 @@ impl Observer for Metrics {
     fn store_changed(&self, change: &StoreChange) {
         match change {
             StoreChange::Down { reason } => tracing::warn!(
+                store = self.store_place,
                 reason,
                 "the store is down: rules decide by their on_failure until it is back"
             ),
             StoreChange::Up { after_us } => {
                 let seconds = std::time::Duration::from_micros(*after_us).as_secs_f64();
-                tracing::warn!(down_seconds = seconds, "the store is back");
+                tracing::warn!(
+                    store = self.store_place,
+                    down_seconds = seconds,
+                    "the store is back"
+                );
             }
             _ => {}
         }
@@ -150,7 +163,11 @@ impl Observer for Metrics {
     fn state_failed(&self, error: &StoreError) {
         // The first is told; a key that goes on failing must not fill the log.
         if self.states_failed.sum(0) == 0 {
-            tracing::warn!(%error, "a key cannot be used: its rules decide by their on_failure");
+            tracing::warn!(
+                store = self.store_place,
+                %error,
+                "a key cannot be used: its rules decide by their on_failure"
+            );
         }
         self.states_failed.add(0);
     }

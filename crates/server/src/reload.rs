@@ -117,7 +117,8 @@ impl Reloader {
         let (before, advice) = (old.advice(), policy.advice());
         self.engine.reload(policy).map_err(|error| error.to_string())?;
         self.metrics.loaded(&self.engine.policy());
-        tracing::info!(rules, "the policy was read again and took effect");
+        let file = self.file.path.display();
+        tracing::info!(%file, rules, "the policy was read again and took effect");
         for new in advice.iter().filter(|new| !before.iter().any(|known| known.says_as(new))) {
             tracing::warn!("{}", new.in_one_line());
         }
@@ -126,7 +127,11 @@ impl Reloader {
 
     fn failed(&self, error: String) -> String {
         self.metrics.load_failed();
-        tracing::warn!("the policy was read again and is wrong; the old one stays\n{error}");
+        tracing::warn!(
+            file = %self.file.path.display(),
+            error,
+            "the policy was read again and is wrong; the old one stays"
+        );
         error
     }
 }

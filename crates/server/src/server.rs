@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -15,8 +16,8 @@ use tollkeeper_core::StoreError;
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::OpenError;
 
-use crate::connection::{Answerer, Incoming};
-use crate::gateway::Gateway;
+use crate::connection::Incoming;
+use crate::gateway;
 use crate::http::{self, App};
 use crate::places::places;
 use crate::reload::{self, PolicyFile, Reloader};
@@ -25,7 +26,7 @@ use crate::watch::watch as watch_store;
 use crate::wire::app;
 
 /// How long requests under way may take to finish once the server was told to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long accepting pauses when the system has no more to give, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -86,7 +87,9 @@ pub struct Addresses {
 /// Where connections come in, and what answers them.
 struct Door {
     listener: TcpListener,
-    answerer: Answerer,
+    router: Router,
+    /// Whether a connection can become a tunnel, which outlives its request.
+    tunnels: bool,
 }
 
 impl Server {
@@ -161,8 +164,9 @@ impl Server {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let (answerer, certificate) = (doors[nth].answerer.clone(), certificate.clone());
-            let incoming = Incoming { stream, peer, place, answerer, certificate };
+            let Door { router, tunnels, .. } = &doors[nth];
+            let (router, tunnels, certificate) = (router.clone(), *tunnels, certificate.clone());
+            let incoming = Incoming { stream, peer, place, router, tunnels, certificate };
             tokio::spawn(incoming.serve(closing.clone()));
         }
         drop(doors);
@@ -189,13 +193,14 @@ fn doors(listeners: Listeners, app: App) -> Vec<Door> {
         true => (calls, admin_calls),
         false => (calls.merge(admin_calls), Default::default()),
     };
-    let door = |listener: Option<TcpListener>, answerer| {
-        listener.map(|listener| Door { listener, answerer })
+    let gateway_routes = gateway::routes(Arc::clone(&app.engine));
+    let door = |listener: Option<TcpListener>, router, tunnels| {
+        listener.map(|listener| Door { listener, router, tunnels })
     };
     let doors = [
-        door(http, Answerer::Routes(http::finish(calls, app.clone()))),
-        door(admin, Answerer::Routes(http::finish(admin_calls, app.clone()))),
-        door(gateway, Answerer::Gateway(Gateway::new(app.engine))),
+        door(http, http::finish("http", calls, app.clone()), false),
+        door(admin, http::finish("admin", admin_calls, app), false),
+        door(gateway, gateway_routes, true),
     ];
     doors.into_iter().flatten().collect()
 }

@@ -28,5 +28,5 @@ pub(crate) fn app(policy: Policy) -> Result<App, ServeError> {
 /// The routes of the API on a store of their own, for tests that call them without a socket.
 #[doc(hidden)]
 pub fn routes(policy: Policy) -> Result<Router, ServeError> {
-    Ok(http::finish(http::calls(), app(policy)?))
+    Ok(http::finish("http", http::calls(), app(policy)?))
 }

@@ -129,12 +129,7 @@ impl Service {
         Self::start_in(Folder::new(name), command, policy, args)
     }
 
-    fn start_in(
-        folder: Folder,
-        mut command: Command,
-        policy: Option<&str>,
-        args: &[&str],
-    ) -> Self {
+    fn start_in(folder: Folder, mut command: Command, policy: Option<&str>, args: &[&str]) -> Self {
         if let Some(policy) = policy {
             folder.write("tollkeeper.yaml", policy);
         }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderValue, TE, UPGRADE};
 use hyper::http::uri::{PathAndQuery, Scheme};
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, StatusCode, Uri, Version};
+use hyper::{Method, StatusCode, Uri, Version};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tollkeeper_policy::{Policy, Upstream};
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Forwarder {
     engine: Arc<AppEngine>,
-    client: Client<Connector, Awaited<Incoming>>,
+    client: Client<Connector, Awaited<Body>>,
     /// Whether the app could not be reached when it was tried last.
     is_away: AtomicBool,
 }
@@ -57,7 +57,7 @@ impl Forwarder {
         Self { engine, client, is_away: AtomicBool::new(false) }
     }
 
-    pub(super) async fn forward(&self, request: Request<Incoming>) -> Response {
+    pub(super) async fn forward(&self, request: Request) -> Response {
         let policy = self.engine.policy();
         let Some(upstream) = policy.upstream() else {
             return Problem::bad_gateway("the policy names no `upstream`").into_response();
@@ -67,7 +67,7 @@ impl Forwarder {
 
     async fn pass(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request,
         policy: &Policy,
         upstream: &Upstream,
     ) -> Result<Response, Problem> {
@@ -127,7 +127,7 @@ impl Forwarder {
 /// Makes a request one to the app: its address, the headers of the next hop, who sent it. Returns
 /// the client's side of what may become a tunnel.
 fn address(
-    request: &mut Request<Incoming>,
+    request: &mut Request,
     policy: &Policy,
     upstream: &Upstream,
 ) -> Result<Option<Upgrading>, Problem> {

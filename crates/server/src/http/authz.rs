@@ -17,6 +17,7 @@ use super::meant::Meant;
 use super::peer::Peer;
 use super::problem::Problem;
 use super::{Engine, encode};
+use crate::telemetry::deciding;
 
 /// What the answer would have been without `deny`, for proxies that cannot give it back as it is:
 /// its status, and its body without the numbers of each limit.
@@ -45,7 +46,7 @@ pub(super) async fn authz(
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let accept = accept.map(str::to_owned);
     drop(request);
-    let (mut response, body) = match engine.judge(encounter).await? {
+    let (mut response, body) = match deciding(&engine, engine.judge(encounter)).await? {
         Judgement::Decided(verdict) if verdict.allowed() => {
             // A request whose turn comes later goes to the app when it comes.
             let delay_us = verdict.decision().delay_us;

@@ -14,6 +14,7 @@ use super::body::{MAX_BATCH_BODY, MAX_BODY, object};
 use super::fields::Fields;
 use super::problem::Problem;
 use super::{Engine, encode};
+use crate::telemetry::deciding;
 
 /// The most checks of one batch, and how many of them are under way at once.
 const MAX_BATCH: usize = 1000;
@@ -110,12 +111,12 @@ pub(super) async fn check(State(engine): Engine, body: Body) -> Result<Response,
     let mut fields = object(body, MAX_BODY).await?;
     if let Some(request) = described(&mut fields)? {
         fields.finish(&["attributes"])?;
-        let judgement = engine.judge(engine.meet(&request)).await?;
+        let judgement = deciding(&engine, engine.judge(engine.meet(&request))).await?;
         return Ok(encode::judged(&judgement, engine.policy().headers()));
     }
     let asked = Asked::take(&mut fields)?;
     fields.finish(&known_with(&["attributes"]))?;
-    let verdict = engine.check(asked.ask()).await?;
+    let verdict = deciding(&engine, engine.check(asked.ask())).await?;
     Ok(encode::answer(&verdict, engine.policy().headers()))
 }
 
@@ -124,12 +125,13 @@ pub(super) async fn reserve(State(engine): Engine, body: Body) -> Result<Respons
     let ttl_us = fields.duration_us("ttl")?;
     if let Some(request) = described(&mut fields)? {
         fields.finish(&["attributes", "ttl"])?;
-        let judgement = engine.judge_reserving(engine.meet(&request), ttl_us).await?;
+        let judging = engine.judge_reserving(engine.meet(&request), ttl_us);
+        let judgement = deciding(&engine, judging).await?;
         return Ok(encode::judged(&judgement, engine.policy().headers()));
     }
     let asked = Asked::take(&mut fields)?;
     fields.finish(&known_with(&["attributes", "ttl"]))?;
-    let verdict = engine.reserve(asked.ask(), ttl_us).await?;
+    let verdict = deciding(&engine, engine.reserve(asked.ask(), ttl_us)).await?;
     Ok(encode::answer(&verdict, engine.policy().headers()))
 }
 
@@ -160,11 +162,11 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
             Entry::Described(request) => encounters.push(engine.meet(request)),
         }
     }
-    let mut verdicts = engine.check_many(&asks).await.into_iter();
+    let mut verdicts = deciding(&engine, engine.check_many(&asks)).await.into_iter();
     let mut judgements = Vec::with_capacity(encounters.len());
     for some in encounters.chunks(BATCH_WIDTH) {
         let judging = some.iter().map(|encounter| engine.judge(encounter.clone()));
-        judgements.extend(join_all(judging).await);
+        judgements.extend(deciding(&engine, join_all(judging)).await);
     }
     let mut judgements = judgements.into_iter();
     let told = |told: Option<Result<Value, EngineError>>| match told {

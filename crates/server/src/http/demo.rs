@@ -13,6 +13,7 @@ use tollkeeper_tower::HttpRequest;
 use super::peer::Peer;
 use super::problem::Problem;
 use super::{Engine, encode};
+use crate::telemetry::deciding;
 
 pub(super) async fn resource(
     State(engine): Engine,
@@ -30,7 +31,7 @@ pub(super) async fn resource(
     let body = |remaining: Option<u64>| {
         Json(json!({ "message": "Here is your resource", "remaining": remaining }))
     };
-    let verdict = match engine.judge(encounter).await? {
+    let verdict = match deciding(&engine, engine.judge(encounter)).await? {
         Judgement::Decided(verdict) => verdict,
         Judgement::Missing { rule, part } => return Ok(encode::lacking(&rule, &part)),
         _ => return Ok(body(None).into_response()),

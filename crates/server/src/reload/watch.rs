@@ -18,7 +18,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Reads the policy again whenever its folder has changed.
 pub(crate) async fn watch(reloader: Arc<Reloader>) {
     if let Err(error) = watch_folder(reloader).await {
-        tracing::warn!("the policy's folder cannot be watched ({error}): reload by SIGHUP");
+        tracing::warn!(%error, "the policy's folder cannot be watched: reload by SIGHUP");
     }
 }
 
