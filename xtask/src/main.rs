@@ -23,10 +23,11 @@ const LINT: &[&str] = &[
 ];
 
 /// What `test` runs, the quick first.
-const STEPS: [(&str, &[&str]); 5] = [
+const STEPS: [(&str, &[&str]); 6] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lint", LINT),
     ("features", &["check", "-p", "tollkeeper", "--no-default-features", "--quiet"]),
+    ("without traces", &["check", "-p", "tollkeeper-cli", "--no-default-features", "--quiet"]),
     ("test", &["test", "--workspace", "--features", "tollkeeper/axum", "--quiet"]),
     ("document", &["doc", "--workspace", "--no-deps", "--quiet"]),
 ];

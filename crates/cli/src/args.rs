@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::output::log::LogFormat;
+
 /// A rate limiter: a service, and a tool to check and simulate policies.
 #[derive(Debug, Parser)]
 #[command(name = "tollkeeper", version, arg_required_else_help = true, max_term_width = 100)]
@@ -21,6 +23,7 @@ pub(crate) enum Command {
   tollkeeper serve --demo                the same, and eleven requests that show it
   tollkeeper serve -c tollkeeper.yaml    your own rules
   tollkeeper serve --store redis://127.0.0.1:6379    limits that many services share
+  tollkeeper serve --log debug --log-format json     a line of JSON for each request
 
 Without -c, ./tollkeeper.yaml is read if it is there.")]
     Serve(ServeArgs),
@@ -84,6 +87,13 @@ pub(crate) struct ServeArgs {
     /// Send eleven requests to the demo route and show what they meet
     #[arg(long)]
     pub(crate) demo: bool,
+    /// What to tell while it runs: off, error, warn, info, debug (a line for each request), trace,
+    /// or a list such as info,tollkeeper::request=debug [default: $TOLLKEEPER_LOG, or info]
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// How to write it to standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
 }
 
 #[derive(Debug, clap::Args)]

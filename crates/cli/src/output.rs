@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 mod columns;
+pub(crate) mod log;
 
 /// Why a command gave no answer.
 #[derive(Debug)]
@@ -64,16 +65,6 @@ pub(crate) fn warn(message: &str) {
 #[expect(clippy::print_stderr, reason = "this is where warnings are printed")]
 pub(crate) fn advise(text: &str) {
     eprint!("{text}");
-}
-
-/// Lets what a service has to say while it runs go to standard error.
-pub(crate) fn log_to_stderr() {
-    let to_stderr = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false);
-    // Only the first caller sets it.
-    let _ = to_stderr.try_init();
 }
 
 /// A writer for much output.

@@ -3,17 +3,21 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use hyper::Method;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tollkeeper_engine::{SystemTimer, Timer};
 use tollkeeper_policy::{Limit, Policy, StoreUrl};
-use tollkeeper_server::{Addresses, PolicyFile, Server};
+use tollkeeper_server::{Addresses, DRAIN, PolicyFile, Server, Traces};
 
 use super::block_on;
 use crate::args::ServeArgs;
 use crate::client::send;
 use crate::config::{load_if_there, reloadable};
-use crate::output::{Failure, announce, complain, log_to_stderr, table, warn};
+use crate::output::log::Log;
+use crate::output::{Failure, announce, table};
 
 /// Limits that are told at the start.
 const MOST_TOLD: usize = 5;
@@ -26,6 +30,7 @@ rules:
 ";
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let log = Log::new(args.log_format, args.log.as_deref())?;
     let (listen, store) = (args.listen, args.store.as_deref().map(str::parse::<StoreUrl>));
     let store = store.transpose().map_err(Failure::told)?;
     // The command line goes before the file, also when that is read again.
@@ -41,11 +46,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     };
     let Some(loaded) = load_if_there(args.config.as_deref())? else {
         let origin = "a demo rule (no ./tollkeeper.yaml here)".to_owned();
-        return block_on(serve(adapt(demo_policy()?), origin, None, args.demo));
+        return block_on(serve(adapt(demo_policy()?), origin, None, args.demo, log));
     };
     let origin = loaded.name.clone();
     let file = reloadable(&loaded, adapt.clone());
-    block_on(serve(adapt(loaded.policy()?), origin, Some(file), args.demo))
+    block_on(serve(adapt(loaded.policy()?), origin, Some(file), args.demo, log))
 }
 
 fn demo_policy() -> Result<Policy, Failure> {
@@ -57,6 +62,7 @@ async fn serve(
     origin: String,
     file: Option<PolicyFile>,
     demo: bool,
+    log: Log,
 ) -> Result<ExitCode, Failure> {
     let all = || policy.rules().iter().flat_map(|rule| rule.limits());
     let told = |limit: &Limit| format!("{} ({})", limit.name(), limit.quota());
@@ -64,9 +70,9 @@ async fn serve(
     if all().count() > MOST_TOLD {
         limits.push(format!("and {} more (tollkeeper validate)", all().count() - MOST_TOLD));
     }
-    let store = match &policy.store().url {
-        StoreUrl::Redis(url) => format!("state on {}", url.place()),
-        _ => "embedded store".to_owned(),
+    let (place, store) = match &policy.store().url {
+        StoreUrl::Redis(url) => (url.place(), format!("state on {}", url.place())),
+        _ => ("memory".to_owned(), "embedded store".to_owned()),
     };
     let on_failure = policy.store().on_failure.name();
     let scheme = if policy.tls().is_some() { "https" } else { "http" };
@@ -74,10 +80,10 @@ async fn serve(
         Some(upstream) => format!("before {upstream}"),
         None => "before nothing: the file names no `upstream`".to_owned(),
     };
+    let traces = begin(log);
     for advice in policy.advice() {
-        warn(&advice.in_one_line());
+        tracing::warn!("{}", advice.in_one_line());
     }
-    log_to_stderr();
     let server = Server::bind(policy).await.map_err(Failure::told)?;
     let server = match file {
         Some(file) => server.reloading(file),
@@ -85,9 +91,18 @@ async fn serve(
     };
     let addresses = server.addresses().map_err(Failure::told)?;
     if let Err(error) = server.store_opened().await {
-        warn(&format!(
-            "{error}\n  until it can be used, each rule decides by its on_failure (default {on_failure})"
-        ));
+        tracing::warn!(
+            store = place,
+            %error,
+            on_failure,
+            "the store cannot be used yet: until then each rule decides by its on_failure"
+        );
+    }
+    let listens =
+        |door, address: SocketAddr| tracing::info!(door, %address, store = place, "listening");
+    let Addresses { http, admin, gateway } = addresses;
+    for (door, address) in [("http", http), ("admin", admin), ("gateway", gateway)] {
+        address.into_iter().for_each(|address| listens(door, address));
     }
     announce(&format!(
         "tollkeeper {} with {origin}: {}\n{}  stop   Ctrl-C",
@@ -98,11 +113,15 @@ async fn serve(
     // Handlers first: a signal between here and the server's first poll must not be lost.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let timer = SystemTimer::new();
+    let (stopping, stopped_us) = oneshot::channel();
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => (),
             _ = interrupt.recv() => (),
         }
+        tracing::info!("stopping: requests under way may finish");
+        let _ = stopping.send(timer.now_us());
     };
     let serving = tokio::spawn(server.run(stop));
     if demo {
@@ -111,10 +130,16 @@ async fn serve(
             None => Err(Failure::told("--demo needs `listen.http`, without `tls`")),
         };
         if let Err(Failure::Told(problem)) = shown {
-            complain(&problem);
+            tracing::error!(problem, "the demo could not be shown");
         }
     }
     serving.await.map_err(Failure::told)?;
+    let since_us = stopped_us.await.unwrap_or(0);
+    let drained = || Duration::from_micros(timer.now_us().saturating_sub(since_us));
+    if let Some(traces) = traces {
+        traces.flush(DRAIN.saturating_sub(drained())).await;
+    }
+    tracing::info!(duration_ms = drained().as_micros() as f64 / 1e3, "stopped");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -148,6 +173,20 @@ fn places(addresses: Addresses, scheme: &str, store: &str, upstream: &str) -> St
         line("", format!("curl -s {scheme}://{states}/debug/state"));
     }
     lines
+}
+
+/// Begins to tell what happens, and to send traces where somebody collects them.
+fn begin(log: Log) -> Option<Traces> {
+    let (traces, problem) = match Traces::from_environment() {
+        Ok(traces) => (traces, None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let (traces, layer) = traces.unzip();
+    log.begin(layer);
+    if let Some(problem) = problem {
+        tracing::warn!(problem, "traces are off");
+    }
+    traces.inspect(Traces::announce)
 }
 
 /// Sends eleven requests to the demo route and shows what they met.

@@ -10,6 +10,7 @@ mod gateway;
 mod http;
 mod kit;
 mod limits;
+mod log;
 mod nginx;
 mod openapi;
 mod outage;
@@ -19,4 +20,6 @@ mod reload;
 mod rules;
 mod serve;
 mod simulate;
+#[cfg(feature = "otlp")]
+mod traces;
 mod validate;
