@@ -24,6 +24,15 @@ const REPLACED: u64 = 6;
 const FIRST: u64 = 100_000_000;
 const SECOND: u64 = 200_000_000;
 
+/// Whether the file of a generation can be read: of every second one.
+fn is_good(generation: u64) -> bool {
+    generation.is_multiple_of(2)
+}
+
+fn policy(generation: u64) -> String {
+    if is_good(generation) { good(generation) } else { bad(generation) }
+}
+
 /// The policy of a generation. A request meets both rules, and is told the limits of both.
 fn good(generation: u64) -> String {
     rules(generation, SECOND + generation)
@@ -60,7 +69,7 @@ fn generation(decision: &Value) -> u64 {
     assert_eq!(limits.len(), 2, "{decision}");
     let (first, second) = (limit(0) - FIRST, limit(1) - SECOND);
     assert_eq!(first, second, "decided by half a policy: {decision}");
-    assert_eq!(first % 2, 0, "decided by a bad policy: {decision}");
+    assert!(is_good(first), "decided by a bad policy: {decision}");
     first
 }
 
@@ -114,18 +123,16 @@ fn a_thousand_reloads_lose_no_request_and_mix_no_policies() {
 
     let mut operator = Client::connect(service.address);
     for generation in 1..=RELOADS {
-        let is_good = generation % 2 == 0;
-        replace(&file, &if is_good { good(generation) } else { bad(generation) });
+        replace(&file, &policy(generation));
         let reply = operator.post("/policy/reload", "");
-        assert_eq!(reply.status, if is_good { 200 } else { 422 }, "{reply:?}");
+        assert_eq!(reply.status, if is_good(generation) { 200 } else { 422 }, "{reply:?}");
     }
     assert_eq!((counted("ok"), counted("error")), (ok + RELOADS / 2, wrong + RELOADS / 2));
 
     // Now the file itself is replaced, and the service notices.
     for nth in 1..=REPLACED {
         let generation = RELOADS + nth;
-        let is_good = generation % 2 == 0;
-        replace(&link, &if is_good { good(generation) } else { bad(generation) });
+        replace(&link, &policy(generation));
         let (ok, wrong) = (ok + (RELOADS + nth) / 2, wrong + (RELOADS + nth).div_ceil(2));
         until("it was read", || (counted("ok"), counted("error")) == (ok, wrong));
     }
