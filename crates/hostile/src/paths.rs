@@ -3,12 +3,17 @@
 mod naive;
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use tollkeeper_policy::{Match, PathPattern, Policy, RequestView, Rule};
 
 /// Rules and paths that are looked at.
 const MAX_RULES: usize = 16;
 const MAX_PATHS: usize = 16;
+
+/// What a rule needs a limit from.
+static LIMITED: LazyLock<Policy> =
+    LazyLock::new(|| Policy::parse("rules: { r: { limit: 1/s } }", &|_| None).unwrap());
 
 struct At<'p>(&'p str);
 
@@ -64,7 +69,6 @@ fn rule((place, patterns): (usize, &Vec<&str>)) -> Rule {
         // The same path twice in one rule is refused, and changes nothing.
         match_ = match_.clone().path(pattern).unwrap_or(match_);
     }
-    let policy = Policy::parse("rules: { r: { limit: 1/s } }", &|_| None).unwrap();
-    let quota = *policy.rules()[0].limits()[0].quota();
+    let quota = *LIMITED.rules()[0].limits()[0].quota();
     Rule::new(format!("r{place}"), [quota]).unwrap().matching(match_)
 }
