@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -27,6 +27,9 @@ use crate::wire::app;
 
 /// How long requests under way may take to finish once the server was told to stop.
 pub const DRAIN: Duration = Duration::from_secs(10);
+
+/// The most connections that wait to be accepted.
+const MAX_WAITING: u32 = 1024;
 
 /// How long accepting pauses when the system has no more to give, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -97,9 +100,9 @@ impl Server {
     pub async fn bind(policy: Policy) -> Result<Self, ServeError> {
         let listen = policy.listen().clone();
         let listeners = Listeners {
-            http: bind(listen.http).await?,
-            admin: bind(listen.admin).await?,
-            gateway: bind(listen.gateway).await?,
+            http: bind(listen.http)?,
+            admin: bind(listen.admin)?,
+            gateway: bind(listen.gateway)?,
         };
         if listeners.http.is_none() && listeners.gateway.is_none() {
             return Err(ServeError::NoDoor);
@@ -179,10 +182,21 @@ impl Server {
 }
 
 /// Listens at an address, if there is one.
-async fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, ServeError> {
+fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, ServeError> {
     let Some(address) = address else { return Ok(None) };
-    let bound = TcpListener::bind(address).await;
-    bound.map(Some).map_err(|source| ServeError::Bind { address, source })
+    listen(address).map(Some).map_err(|source| ServeError::Bind { address, source })
+}
+
+/// As `TcpListener::bind` does, with more room for those who are not let in yet: who finds none
+/// tries again after a second, and then two, and four.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(MAX_WAITING)
 }
 
 /// Admin calls have a door of their own, or share the API's.

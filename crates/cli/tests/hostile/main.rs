@@ -5,6 +5,7 @@
 
 mod client;
 mod flood;
+mod greedy;
 mod idle;
 #[path = "../it/kit.rs"]
 #[allow(dead_code, reason = "the other tests use the rest of it")]

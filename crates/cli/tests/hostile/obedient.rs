@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use sfv::{BareItem, List, ListEntry, Parser};
 use tollkeeper_engine::{SystemTimer, Timer};
 
-use crate::alone;
 use crate::client::Client;
 use crate::kit::{Reply, Service};
 
@@ -140,7 +139,6 @@ impl Obedient {
 
 #[test]
 fn who_obeys_is_admitted() {
-    let _alone = alone();
     let service = Service::start("obedient", POLICY);
     let address = service.address;
     std::thread::scope(|scope| {
