@@ -17,7 +17,7 @@ use crate::process::raise_open_files;
 
 const SLOW_HEADS: usize = 500;
 const SLOW_BODIES: usize = 500;
-const NON_READERS: usize = 20;
+const NON_READERS: usize = 10;
 const FLOODERS: usize = 2;
 
 /// What the service waits for a head, a body, and for somebody to take an answer.
