@@ -22,15 +22,15 @@ use tollkeeper_tower::RateLimitLayer;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::http::App;
 use crate::telemetry::watched;
-use crate::wire::AppEngine;
 use forward::Forwarder;
 
-/// Every path, by the rules of `engine` and to the app that its policy names.
-pub(crate) fn routes(engine: Arc<AppEngine>) -> Router {
-    let forwarder = Arc::new(Forwarder::new(Arc::clone(&engine)));
-    let limited = RateLimitLayer::new(engine).layer(Behind { forwarder });
-    watched(Router::new().fallback_service(limited), "gateway")
+/// Every path, by the rules of the engine and to the app that its policy names.
+pub(crate) fn routes(app: &App) -> Router {
+    let forwarder = Arc::new(Forwarder::new(Arc::clone(&app.engine)));
+    let limited = RateLimitLayer::new(Arc::clone(&app.engine)).layer(Behind { forwarder });
+    watched(Router::new().fallback_service(limited), "gateway", app.certificate.is_some())
 }
 
 /// What stands behind the limits.

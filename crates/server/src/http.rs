@@ -78,11 +78,12 @@ pub(crate) fn admin_calls(app: &App) -> Router<App> {
 
 /// The routes of one door, with what is told where there is none.
 pub(crate) fn finish(door: &'static str, routes: Router<App>, app: App) -> Router {
+    let secure = app.certificate.is_some();
     let routes = routes
         .fallback(async |uri: Uri| Problem::not_found(uri.path()))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             Problem::method_not_allowed(&method, uri.path())
         })
         .with_state(app);
-    watched(routes, door)
+    watched(routes, door, secure)
 }

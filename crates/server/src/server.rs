@@ -207,7 +207,7 @@ fn doors(listeners: Listeners, app: App) -> Vec<Door> {
         true => (calls, admin_calls),
         false => (calls.merge(admin_calls), Default::default()),
     };
-    let gateway_routes = gateway::routes(Arc::clone(&app.engine));
+    let gateway_routes = gateway::routes(&app);
     let door = |listener: Option<TcpListener>, router, tunnels| {
         listener.map(|listener| Door { listener, router, tunnels })
     };

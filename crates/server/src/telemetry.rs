@@ -113,17 +113,19 @@ pub(crate) async fn deciding<T>(engine: &AppEngine, call: impl Future<Output = T
 #[derive(Clone, Copy, Debug)]
 struct Door {
     name: &'static str,
+    scheme: &'static str,
     timer: SystemTimer,
 }
 
 /// The same routes, of whose requests is told what somebody wants to know.
-pub(crate) fn watched(router: Router, door: &'static str) -> Router {
+pub(crate) fn watched(router: Router, door: &'static str, secure: bool) -> Router {
     let lines = tracing::enabled!(target: LINES, Level::DEBUG);
     let spans = tracing::enabled!(target: SPANS, Level::INFO);
     if !lines && !spans {
         return router;
     }
-    let door = Door { name: door, timer: SystemTimer::new() };
+    let scheme = if secure { "https" } else { "http" };
+    let door = Door { name: door, scheme, timer: SystemTimer::new() };
     router.layer(from_fn_with_state(door, watch))
 }
 
@@ -179,7 +181,7 @@ fn span_of(request: &Request, door: Door, method: &'static str, path: &str) -> S
         http.route = route,
         http.response.status_code = Empty,
         url.path = path,
-        url.scheme = "http",
+        url.scheme = door.scheme,
         tollkeeper.door = door.name,
         tollkeeper.rule = Empty,
         tollkeeper.result = Empty,

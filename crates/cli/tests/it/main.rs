@@ -15,6 +15,7 @@ mod nginx;
 mod openapi;
 mod outage;
 mod proxies;
+mod readme;
 mod redis;
 mod reload;
 mod rules;
