@@ -10,8 +10,8 @@ use crate::kit::{Folder, run, text, tollkeeper};
 
 const README: &str = include_str!("../../../../README.md");
 
-/// Stands between what two commands printed.
-const CUT: &str = "--- cut ---";
+/// The line between what two commands printed.
+const CUT: &str = "--- cut ---\n";
 
 /// The texts of every block of a kind.
 fn blocks(kind: &str) -> Vec<&'static str> {
@@ -41,16 +41,14 @@ fn steps(block: &'static str) -> Vec<Step> {
 
 /// Whether a line is as it is shown, where `…` stands for anything.
 fn is_as_shown(line: &str, shown: &str) -> bool {
-    let mut parts = shown.split('…');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = line.strip_prefix(first) else { return false };
-    let mut last = None;
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-        last = Some(part);
+    match shown.split_once('…') {
+        None => line == shown,
+        Some((first, rest)) => {
+            let cuts = line.strip_prefix(first).into_iter();
+            let mut ends = cuts.flat_map(|line| line.char_indices().map(|(at, _)| &line[at..]));
+            rest.is_empty() && line.starts_with(first) || ends.any(|end| is_as_shown(end, rest))
+        }
     }
-    rest.is_empty() || last == Some("")
 }
 
 #[test]
@@ -93,12 +91,12 @@ fn every_session_prints_what_it_is_said_to() {
             writeln!(script, "until curl -s -o probe http://{address}/healthz; do :; done")
                 .unwrap();
         }
-        writeln!(script, "echo '{CUT}'").unwrap();
+        writeln!(script, "echo '{}'", CUT.trim_end()).unwrap();
     }
     let ran = Command::new("bash").arg("-c").arg(&script).current_dir(&folder.path).output();
     let ran = ran.unwrap();
     let printed = text(&ran.stdout);
-    let mut printed = printed.split(&format!("{CUT}\n"));
+    let mut printed = printed.split(CUT);
     for (command, shown) in &steps {
         let lines: Vec<&str> = printed.next().unwrap_or_default().lines().collect();
         let (lines, shown) = (trimmed(&lines), trimmed(shown));
