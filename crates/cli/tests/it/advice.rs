@@ -70,7 +70,7 @@ fn serve_tells_it_at_the_start_and_after_a_reload_only_what_is_new() {
         service.log().lines().filter(line).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(told("TK005").len(), 1, "{}", service.log());
-    assert!(told("TK005")[0].starts_with("warning: TK005: limit `api/1m`"));
+    assert!(told("TK005")[0].contains(" WARN TK005: limit `api/1m`"), "{}", service.log());
     assert!(told("TK005")[0].ends_with("/docs/advice/TK005.md)"));
     replace(&service, &format!("{HIDDEN}  big: {{ limit: 5/s, cost: 6 }}\n"));
     until("the new one is told", || !told("TK010").is_empty());

@@ -201,15 +201,3 @@ fn what_prevents_serving_is_told_with_exit_code_2() {
     assert_eq!(taken.status.code(), Some(2));
     assert!(text(&taken.stderr).contains("cannot listen on 127.0.0.1"), "{taken:?}");
 }
-
-#[test]
-fn a_door_that_this_version_does_not_have_is_refused_and_not_ignored() {
-    let folder = Folder::new("gateway");
-    let policy = "listen: { http: \"127.0.0.1:0\", gateway: \"127.0.0.1:0\" }
-upstream: http://127.0.0.1:1
-rules: { api: { limit: 1/min } }";
-    folder.write("tollkeeper.yaml", policy);
-    let refused = run(&["serve"], &folder);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("listen.gateway"), "{}", text(&refused.stderr));
-}
