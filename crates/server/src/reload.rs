@@ -104,18 +104,18 @@ impl Reloader {
         if old.listen() != policy.listen() {
             return Err("`listen` cannot change while the service runs: restart it".to_owned());
         }
-        match (&self.certificate, policy.tls()) {
-            (Some(certificate), Some(tls)) => {
-                certificate.renew(tls).map_err(|error| error.to_string())?;
-            }
-            (None, None) => {}
-            _ => {
-                return Err("`tls` cannot come or go while the service runs: restart it".to_owned());
-            }
+        if self.certificate.is_some() != policy.tls().is_some() {
+            return Err("`tls` cannot come or go while the service runs: restart it".to_owned());
         }
+        // Read now and shown last: what is wrong changes nothing.
+        let renewed = policy.tls().map(Certificate::open).transpose();
+        let renewed = renewed.map_err(|error| error.to_string())?;
         let rules = policy.rules().len();
         let (before, advice) = (old.advice(), policy.advice());
         self.engine.reload(policy).map_err(|error| error.to_string())?;
+        if let (Some(certificate), Some(renewed)) = (&self.certificate, renewed) {
+            certificate.show(renewed);
+        }
         self.metrics.loaded(&self.engine.policy());
         let file = self.file.path.display();
         tracing::info!(%file, rules, "the policy was read again and took effect");

@@ -43,10 +43,9 @@ impl Certificate {
         Ok(Self { config: ArcSwap::from_pointee(config(tls)?) })
     }
 
-    /// Reads it again, for connections from now on.
-    pub(crate) fn renew(&self, tls: &Tls) -> Result<(), TlsError> {
-        self.config.store(Arc::new(config(tls)?));
-        Ok(())
+    /// Shows another, for connections from now on.
+    pub(crate) fn show(&self, other: Self) {
+        self.config.store(other.config.into_inner());
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
