@@ -42,33 +42,7 @@ fn rule(lines: &str) -> String {
 }
 
 /// The manual's grown file, but for the doors of a later version.
-const GROWN: &str = r#"
-listen: { http: "127.0.0.1:8080", gateway: "127.0.0.1:8000" }
-upstream: http://127.0.0.1:3000
-admin: { token: "${TOLLKEEPER_ADMIN_TOKEN}" }
-store:
-  url: redis://127.0.0.1:6379
-  timeout: 20ms
-  on_failure: static
-client_ip: { trusted_proxies: [10.0.0.0/8], ipv6_prefix: 64 }
-headers: [legacy, ietf]
-rules:
-  per-ip:
-    key: ip
-    limit: 1000/min
-  per-key:
-    match: { path: "/api/**", methods: [GET, POST] }
-    key: [header:x-api-key, route]
-    limits: [20/s, 5000/day]    # several on one key
-    cost: { header: x-cost, min: 1, max: 100, default: 1 }
-    tiers: { by: attribute:plan, limits: { pro: [200/s, 100000/day] } }
-    refund_on: [5xx]
-  expensive:
-    match: { path: /search }
-    shadow: true
-    algorithm: leaking_bucket
-    leaking_bucket: { queue_capacity: 50, leak_rate: 10/s, mode: shape, max_delay: 2s }
-"#;
+const GROWN: &str = include_str!("grown.yaml");
 
 #[test]
 fn the_files_of_the_manual_get_none() {

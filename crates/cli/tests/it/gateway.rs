@@ -9,6 +9,7 @@ use tungstenite::Message;
 
 use crate::app::{App, PATIENCE};
 use crate::kit::{Reply, Service, read_reply, request};
+use crate::reload::until;
 
 const GB: u64 = 1 << 30;
 
@@ -221,8 +222,7 @@ fn a_web_socket_passes_and_holds_its_permit_until_it_ends() {
     socket.close(None).unwrap();
     while socket.read().is_ok() {}
     // Its client has not hung up yet: what counts is that the WebSocket has ended.
-    let free = || get(&service, "/").status == 200;
-    while !free() {}
+    until("the permit is free", || get(&service, "/").status == 200);
     drop(socket);
 }
 
@@ -268,7 +268,7 @@ fn an_app_that_is_away_is_told_as_that_and_its_return_too() {
     // The file names another app; no restart is needed.
     let app = App::start();
     service.folder.write("tollkeeper.yaml", policy(&app.url(), rules));
-    while get(&service, "/").status != 200 {}
+    until("the other app answers", || get(&service, "/").status == 200);
     let log = service.log();
     assert_eq!(log.matches("cannot be reached").count(), 1, "{log}");
     assert_eq!(log.matches("is reached again").count(), 1, "{log}");
@@ -320,8 +320,14 @@ fn the_doors_speak_tls_and_a_renewed_certificate_is_shown() {
 
     service.folder.write("cert.pem", std::fs::read(new.certificate()).unwrap());
     service.folder.write("key.pem", std::fs::read(new.key()).unwrap());
+    // With a policy that is refused nothing changes, the certificate included.
+    let refused = policy(&app.url(), &format!("store: {{ max_keys: 5 }}\n{rest}"));
+    service.folder.write("tollkeeper.yaml", refused);
+    until("it is refused", || service.log().contains("the old one stays"));
+    assert!(curl(&old, gateway(&service), "/").is_some());
+    service.folder.write("tollkeeper.yaml", policy(&app.url(), rest));
     let hangup = Command::new("kill").args(["-HUP", &service.pid().to_string()]).status().unwrap();
     assert!(hangup.success());
-    while curl(&new, gateway(&service), "/").is_none() {}
+    until("the new certificate is shown", || curl(&new, gateway(&service), "/").is_some());
     assert!(curl(&old, gateway(&service), "/").is_none());
 }

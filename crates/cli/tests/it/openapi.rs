@@ -5,6 +5,7 @@ use std::io::{BufReader, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
+use tollkeeper_core::Algorithm;
 
 use crate::kit::{Reply, Service, policy_of, read_reply};
 
@@ -204,15 +205,7 @@ fn bounds_are_where_the_document_says() {
 
 #[test]
 fn states_of_every_algorithm_and_headers_of_every_style_are_told() {
-    let algorithms = [
-        "token_bucket",
-        "gcra",
-        "leaking_bucket",
-        "fixed_window",
-        "sliding_window_log",
-        "sliding_window_counter",
-        "concurrency",
-    ];
+    let algorithms = Algorithm::ALL.map(Algorithm::name);
     for (algorithm, styles) in
         algorithms.into_iter().zip(["legacy", "legacy-delta", "ietf", "openai"].iter().cycle())
     {

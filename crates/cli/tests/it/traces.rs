@@ -21,12 +21,10 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, ServerTlsConfig};
 
 use crate::kit::{Service, read_reply, request};
+use crate::reload::until;
 
 const POLICY: &str =
     "rules: { api: { match: { path: /api/** }, key: header:x-api-key, limit: 2/day } }";
-
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -110,14 +108,6 @@ fn stop(service: &mut Service) -> Duration {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert_eq!(service.wait().code(), Some(0));
     begun.elapsed()
-}
-
-#[expect(clippy::disallowed_methods, reason = "a real service is waited for, with a bound")]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it is not so: {what}");
-    }
 }
 
 /// Whether the process has a thread that sends spans.
