@@ -8,13 +8,14 @@ use std::future::Future;
 use crate::algorithm::Algorithm;
 use crate::check::Request;
 use crate::decision::Answer;
+use crate::part::Part;
 use crate::quota::Quota;
 use crate::state::State;
 
 /// Where state lives and decisions are taken.
 pub trait Store: Send + Sync {
     /// Decides each request by itself: all of its limits or none. One result for each request,
-    /// in order.
+    /// in order. All keys of a request lie in one [`Part`].
     fn decide(
         &self,
         requests: &[Request<'_>],
@@ -35,6 +36,22 @@ pub trait Store: Send + Sync {
         filter: Filter<'_>,
         most: usize,
     ) -> impl Future<Output = Result<Vec<Entry>, StoreError>> + Send;
+
+    /// Where the states of a key lie at this moment. A store that is one whole has one part.
+    fn part(&self, key: &str) -> Part {
+        let _ = key;
+        Part::default()
+    }
+
+    /// How many servers the store has now; never fewer than before. Each fails by itself.
+    fn shards(&self) -> usize {
+        1
+    }
+
+    /// What a server of the store is called, for people: where it is, without secrets.
+    fn shard_name(&self, shard: usize) -> String {
+        shard.to_string()
+    }
 }
 
 /// A change to one limit's state for one key, after the decision.
