@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::Router;
@@ -10,6 +11,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::routing::get;
 use tokio::runtime::Builder;
 use tollkeeper::{Limit, Tollkeeper};
+use tower_layer::layer_fn;
 use tower_service::Service;
 
 const REQUESTS: u64 = 50_000;
@@ -17,13 +19,15 @@ const REQUESTS: u64 = 50_000;
 /// Nanoseconds for one request.
 pub(super) struct Round {
     pub(super) bare_ns: f64,
+    pub(super) empty_ns: f64,
     pub(super) limited_ns: f64,
 }
 
 /// What a round tells, by name.
 pub(super) type Number = fn(&Round) -> f64;
-pub(super) const NUMBERS: [(&str, Number); 2] = [
+pub(super) const NUMBERS: [(&str, Number); 3] = [
     ("axum alone", |round| round.bare_ns),
+    ("with a layer that is empty", |round| round.empty_ns),
     ("with the layer, by header", |round| round.limited_ns),
 ];
 
@@ -33,14 +37,36 @@ pub(super) fn round(keys: u64) -> Round {
         .build();
     let app = || Router::new().route("/", get(async || "hello"));
     let (mut bare, mut limited) = (app(), app().layer(limiter.layer()));
+    let mut empty = app().layer(layer_fn(|inner| Empty { inner }));
     let runtime = Builder::new_current_thread().build().unwrap();
     // In turns, so that a slow moment hits both.
-    let (mut bare_ns, mut limited_ns) = (0.0, 0.0);
+    let (mut bare_ns, mut empty_ns, mut limited_ns) = (0.0, 0.0, 0.0);
     for _ in 0..10 {
         bare_ns += runtime.block_on(run(&mut bare, keys));
+        empty_ns += runtime.block_on(run(&mut empty, keys));
         limited_ns += runtime.block_on(run(&mut limited, keys));
     }
-    Round { bare_ns: bare_ns / 10.0, limited_ns: limited_ns / 10.0 }
+    Round { bare_ns: bare_ns / 10.0, empty_ns: empty_ns / 10.0, limited_ns: limited_ns / 10.0 }
+}
+
+/// What axum itself takes for a layer.
+#[derive(Clone)]
+struct Empty<S> {
+    inner: S,
+}
+
+impl<S: Service<Request>> Service<Request> for Empty<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> S::Future {
+        self.inner.call(request)
+    }
 }
 
 async fn run(app: &mut Router, keys: u64) -> f64 {

@@ -21,6 +21,24 @@ pub trait Store: Send + Sync {
         requests: &[Request<'_>],
     ) -> impl Future<Output = Vec<Result<Answer, StoreError>>> + Send;
 
+    /// Decides one request: the same as a list of one, without the list.
+    fn decide_one(
+        &self,
+        request: &Request<'_>,
+    ) -> impl Future<Output = Result<Answer, StoreError>> + Send {
+        async move {
+            let missing = || Err(StoreError::may_have_run("no answer came"));
+            let answers = self.decide(std::slice::from_ref(request)).await;
+            answers.into_iter().next().unwrap_or_else(missing)
+        }
+    }
+
+    /// Decides one request without waiting, where the store can.
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
+        let _ = request;
+        None
+    }
+
     /// Changes what was decided before. One result for each amendment, in order.
     fn amend(
         &self,

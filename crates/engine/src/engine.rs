@@ -6,13 +6,13 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
-use tollkeeper_core::{Answer, Request, Store, Ticket, validate_key};
+use tollkeeper_core::{Answer, Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
 use crate::breaker::BreakerState;
 use crate::error::{EngineError, ReloadError};
-use crate::failure::{Asked, Fallback, one};
+use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Guard, Health};
 use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
@@ -24,7 +24,7 @@ mod admin;
 mod amend;
 mod judge;
 
-pub use judge::{Encounter, Judgement};
+pub use judge::{Encounter, Judgement, Undecided};
 
 /// Calls of one batch that are under way at once.
 const BATCH_WIDTH: usize = 64;
@@ -47,10 +47,11 @@ struct Safety<L> {
 }
 
 /// What is ready for the store.
+#[derive(Debug)]
 struct Ready {
     met: Met,
     ticket: Option<Ticket>,
-    handle: Option<Handle>,
+    handle: Option<Box<Handle>>,
 }
 
 /// What was decided, and what each limit did if it was without the store.
@@ -180,9 +181,10 @@ impl<S: Store, L: Store> Engine<S, L> {
             (self.store.decide(&valid).await, problems)
         };
         let mut answers = answers.into_iter();
+        let missing = || Err(StoreError::may_have_run("no answer came"));
         let told = ready.into_iter().zip(problems).map(|(ready, problem)| match problem {
             Some(problem) => Err(problem),
-            None => self.verdict(ready?, by_store(one(answers.next().into_iter().collect())?)),
+            None => self.verdict(ready?, by_store(answers.next().unwrap_or_else(missing)?)),
         });
         told.collect()
     }
@@ -237,10 +239,34 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn decide(&self, ready: Ready) -> Result<Verdict, EngineError> {
+        match self.decide_at_once(ready) {
+            Ok(decided) => decided,
+            // It is long, and a call to elsewhere: who needs none is not to carry it along.
+            Err(ready) => Box::pin(self.decide_waiting(ready)).await,
+        }
+    }
+
+    /// Decides without waiting, or gives back what needs a wait.
+    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Ready> {
+        if self.safety.is_some() {
+            return Err(ready);
+        }
+        let answer = match ready.met.request(ready.ticket) {
+            Ok(request) => self.store.decide_at_once(&request),
+            Err(error) => return Ok(Err(error)),
+        };
+        match answer {
+            Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
+            Some(Err(error)) => Ok(Err(error.into())),
+            None => Err(ready),
+        }
+    }
+
+    async fn decide_waiting(&self, ready: Ready) -> Result<Verdict, EngineError> {
         let decided = match &self.safety {
             None => {
-                let request = [ready.met.request(ready.ticket)?];
-                by_store(one(self.store.decide(&request).await)?)
+                let request = ready.met.request(ready.ticket)?;
+                by_store(self.store.decide_one(&request).await?)
             }
             Some(safety) => self.decide_guarded(safety, &ready, safety.guard.begin()).await?,
         };
@@ -254,9 +280,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
         let Safety { guard, fallback } = safety;
-        let request = [ready.met.request(ready.ticket)?];
+        let request = ready.met.request(ready.ticket)?;
         let asked = Asked { met: &ready.met, ticket: ready.ticket };
-        match guard.call(deadline, async { one(self.store.decide(&request).await) }).await {
+        match guard.call(deadline, self.store.decide_one(&request)).await {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
                 Ok(by_store(answer))
@@ -295,7 +321,7 @@ fn ready(
     };
     let id = u128::from_ne_bytes(random_bytes()?);
     let (target, key) = name();
-    let handle = Some(Handle { kind, id, target, key, local: false });
+    let handle = Some(Box::new(Handle { kind, id, target, key, local: false }));
     Ok(Ready { met, ticket: Some(Ticket { id, reserve_for_us }), handle })
 }
 

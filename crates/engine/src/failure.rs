@@ -53,7 +53,7 @@ impl<L: Store> Fallback<L> {
         let local =
             local.map(|((met, quota), _)| met.check(quota, if denied { 0 } else { met.cost }));
         let request = Request::new(local, asked.ticket)?;
-        let answer = one(self.local.decide(&[request]).await)?;
+        let answer = self.local.decide_one(&request).await?;
         let mut decided = answer.outcomes().iter();
         let outcomes = asked.met.limits().zip(&choices).map(|(met, choice)| match choice {
             OnFailure::Static => decided.next().copied().unwrap_or_else(|| open(met.quota, false)),
@@ -92,7 +92,7 @@ impl<L: Store> Fallback<L> {
     /// A permit that the store gave is held here, too, where there is room.
     async fn learn_permit(&self, check: Check<'_>, ticket: Option<Ticket>) {
         if let Ok(request) = Request::new([Check { shadow: false, ..check }], ticket) {
-            let _ = self.local.decide(&[request]).await;
+            let _ = self.local.decide_one(&request).await;
         }
     }
 
@@ -121,12 +121,6 @@ impl<L: Store> Fallback<L> {
 fn shares(met: &Met) -> SmallVec<[Quota; 4]> {
     let nodes = met.policy().store().nodes;
     met.limits().map(|met| met.quota.share(nodes)).collect()
-}
-
-/// The only answer of a call with one request.
-pub(crate) fn one<T>(answers: Vec<Result<T, StoreError>>) -> Result<T, StoreError> {
-    let missing = || Err(StoreError::may_have_run("no answer came"));
-    answers.into_iter().next().unwrap_or_else(missing)
 }
 
 /// The numbers of a limit that nobody counts at the moment.

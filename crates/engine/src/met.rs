@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollkeeper_core::{Algorithm, Check, Quota, Request, ShortLimit, Ticket, format_duration};
-use tollkeeper_policy::{CompactString, Meeting, OnFailure, Policy, Rule};
+use tollkeeper_policy::{CompactString, Limit, Meeting, Met as MetRule, OnFailure, Policy, Rule};
 
 use crate::ask::{Ask, GLOBAL_KEY, Target};
 use crate::error::EngineError;
@@ -28,15 +28,6 @@ enum Found {
     Rules(SmallVec<[MetRule; 4]>),
     /// A limit that came with the request.
     Inline { name: String, quota: Quota, key: CompactString, cost: u64 },
-}
-
-/// A rule that is met.
-#[derive(Clone, Debug)]
-struct MetRule {
-    number: usize,
-    tier: Option<usize>,
-    key: CompactString,
-    cost: u64,
 }
 
 /// One limit that is met.
@@ -63,7 +54,7 @@ impl Met {
     /// What is asked for by name.
     pub(crate) fn find(policy: &Arc<Policy>, ask: Ask<'_>) -> Result<Self, EngineError> {
         let key = CompactString::from(ask.key.unwrap_or(GLOBAL_KEY));
-        let rule = |number| MetRule { number, tier: None, key: key.clone(), cost: ask.cost };
+        let rule = |rule| MetRule { rule, tier: None, key: key.clone(), cost: ask.cost };
         let found = match ask.target {
             Target::Inline { limit, algorithm } => inline(limit, algorithm, key, ask.cost)?,
             Target::Rule(name) => Found::Rules([rule(number(policy, name)?)].into_iter().collect()),
@@ -77,14 +68,8 @@ impl Met {
     }
 
     /// What a request was found to meet.
-    pub(crate) fn of_meeting(policy: &Arc<Policy>, meeting: Meeting) -> Self {
-        let rules = meeting.met.into_iter().map(|met| MetRule {
-            number: met.rule,
-            tier: met.tier,
-            key: met.key,
-            cost: met.cost,
-        });
-        Self { policy: Arc::clone(policy), found: Found::Rules(rules.collect()) }
+    pub(crate) fn of_meeting(policy: Arc<Policy>, meeting: Meeting) -> Self {
+        Self { policy, found: Found::Rules(meeting.met) }
     }
 
     /// What a handle names, as far as the policy still has it.
@@ -104,7 +89,7 @@ impl Met {
                         .tier
                         .as_ref()
                         .and_then(|tier| policy.rules()[number].tiers()?.position(tier));
-                    Ok(MetRule { number, tier, key: rule.key.as_str().into(), cost: 0 })
+                    Ok(MetRule { rule: number, tier, key: rule.key.as_str().into(), cost: 0 })
                 });
                 let rules: Result<_, EngineError> = met.collect();
                 Ok(Self { policy: Arc::clone(policy), found: Found::Rules(rules?) })
@@ -119,7 +104,7 @@ impl Met {
             return OwnedTarget::EveryRule;
         }
         let owned = rules.iter().map(|met| {
-            let rule = &self.policy.rules()[met.number];
+            let rule = &self.policy.rules()[met.rule];
             let tier = met.tier.and_then(|tier| rule.tiers()?.list().get(tier));
             OwnedRule {
                 name: rule.name().to_owned(),
@@ -132,20 +117,25 @@ impl Met {
 
     /// The limits, in the order of the file.
     pub(crate) fn limits(&self) -> impl Iterator<Item = MetLimit<'_>> {
-        let (rules, inline) = match &self.found {
-            Found::Rules(rules) => (Some(rules), None),
+        let (mut nth, mut limit) = (0, 0);
+        std::iter::from_fn(move || match &self.found {
+            Found::Rules(rules) => loop {
+                let met = rules.get(nth)?;
+                let rule = &self.policy.rules()[met.rule];
+                if let Some(found) = rule.limits_of(met.tier).get(limit) {
+                    limit += 1;
+                    return Some(of_rule(rule, met, found));
+                }
+                (nth, limit) = (nth + 1, 0);
+            },
             Found::Inline { name, quota, key, cost } => {
-                let (rule, on_failure) = (INLINE, None);
+                nth += 1;
+                let (rule, on_failure, shadow) = (INLINE, None, false);
                 let (limit, key, cost) = (name.as_str(), key.as_str(), *cost);
-                let shadow = false;
-                (None, Some(MetLimit { rule, limit, quota, key, cost, shadow, on_failure }))
+                let met = MetLimit { rule, limit, quota, key, cost, shadow, on_failure };
+                (nth == 1).then_some(met)
             }
-        };
-        let of_rules = rules.into_iter().flatten().flat_map(|met| {
-            let rule = &self.policy.rules()[met.number];
-            of_rule(rule, met)
-        });
-        of_rules.chain(inline)
+        })
     }
 
     /// The policy by which it was found.
@@ -157,10 +147,16 @@ impl Met {
         matches!(&self.found, Found::Rules(rules) if rules.is_empty())
     }
 
+    /// Whether any rule gives a request back that was answered with `status`.
+    pub(crate) fn refunds(&self, status: u16) -> bool {
+        let Found::Rules(rules) = &self.found else { return false };
+        rules.iter().any(|met| self.policy.rules()[met.rule].refunds(status))
+    }
+
     /// The rules that give a request back that was answered with `status`.
     pub(crate) fn refunded(mut self, status: u16) -> Self {
         if let Found::Rules(rules) = &mut self.found {
-            rules.retain(|met| self.policy.rules()[met.number].refunds(status));
+            rules.retain(|met| self.policy.rules()[met.rule].refunds(status));
         }
         self
     }
@@ -176,8 +172,8 @@ impl Met {
     }
 }
 
-fn of_rule<'a>(rule: &'a Rule, met: &'a MetRule) -> impl Iterator<Item = MetLimit<'a>> {
-    rule.limits_of(met.tier).iter().map(|limit| MetLimit {
+fn of_rule<'a>(rule: &'a Rule, met: &'a MetRule, limit: &'a Limit) -> MetLimit<'a> {
+    MetLimit {
         rule: rule.name(),
         limit: limit.name(),
         quota: limit.quota(),
@@ -185,7 +181,7 @@ fn of_rule<'a>(rule: &'a Rule, met: &'a MetRule) -> impl Iterator<Item = MetLimi
         cost: met.cost,
         shadow: rule.is_shadow(),
         on_failure: rule.on_failure(),
-    })
+    }
 }
 
 fn number(policy: &Policy, name: &str) -> Result<usize, EngineError> {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tollkeeper_core::{Algorithm, Answer, Decision, Outcome, Quota};
-use tollkeeper_policy::OnFailure;
+use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::handle::Handle;
 use crate::met::Met;
@@ -34,7 +34,7 @@ pub struct Verdict {
     pub(crate) met: Met,
     pub(crate) answer: Answer,
     pub(crate) decision: Decision,
-    pub(crate) handle: Option<Handle>,
+    pub(crate) handle: Option<Box<Handle>>,
     /// What each limit did without the store; empty where the store decided.
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
 }
@@ -67,6 +67,18 @@ impl Verdict {
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    /// The policy that it was decided by.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        self.met.policy()
+    }
+
+    /// Whether any rule gives it back when it was answered with `status`.
+    #[must_use]
+    pub fn refunds_on(&self, status: u16) -> bool {
+        self.met.refunds(status)
     }
 
     /// The limit that binds.
@@ -127,6 +139,6 @@ impl Verdict {
     /// The permit that an admitted request holds, or the reservation that it made.
     #[must_use]
     pub fn handle(&self) -> Option<&Handle> {
-        self.handle.as_ref()
+        self.handle.as_deref()
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn decide_known(
     let now_us = now_us(clock, &mut shard);
     let entry = shard.keys.get_mut(at)?;
     if entry.expires_us <= now_us {
-        return None;
+        entry.state = State::fresh(check.quota, now_us);
     }
     let id = ticket.map_or(0, |ticket| ticket.id);
     let step = entry.state.step(check.quota, check.cost, id, now_us);

@@ -129,6 +129,14 @@ impl<C: Clock> Store for MemoryStore<C> {
         requests.iter().map(|request| self.decide_now(request)).collect()
     }
 
+    async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+        self.decide_now(request)
+    }
+
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
+        Some(self.decide_now(request))
+    }
+
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
         amendments.iter().map(|amendment| Ok(self.amend_now(amendment))).collect()
     }

@@ -97,12 +97,6 @@ impl RedisStore {
         self.settings.virtual_clock.as_ref().map(|clock| clock.now_us())
     }
 
-    async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        let call = decide_call(&self.settings.prefix, self.now_us(), request);
-        let replied = self.decide.run(&self.connections, &call).await;
-        answer(request, &numbers(&replied.map_err(|fault| self.error(&fault))?)?)
-    }
-
     async fn amend_one(&self, amendment: &Amendment<'_>) -> Result<Amended, StoreError> {
         let call = amend_call(&self.settings.prefix, self.now_us(), amendment)?;
         let replied = self.amend.run(&self.connections, &call).await;
@@ -124,10 +118,13 @@ fn unreadable() -> StoreError {
 
 impl Store for RedisStore {
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
-        if let [request] = requests {
-            return vec![self.decide_one(request).await];
-        }
         join_all(requests.iter().map(|request| self.decide_one(request))).await
+    }
+
+    async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+        let call = decide_call(&self.settings.prefix, self.now_us(), request);
+        let replied = self.decide.run(&self.connections, &call).await;
+        answer(request, &numbers(&replied.map_err(|fault| self.error(&fault))?)?)
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {

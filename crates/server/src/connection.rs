@@ -6,9 +6,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::ConnectInfo;
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming as IncomingBody;
@@ -17,8 +14,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tower_service::Service;
 
+use crate::http::{Answerer, Answering};
 use crate::patient::Patient;
 use crate::tls::Certificate;
 
@@ -49,7 +46,7 @@ pub(crate) struct Incoming {
     pub(crate) peer: SocketAddr,
     pub(crate) place: OwnedSemaphorePermit,
     /// What answers.
-    pub(crate) router: Router,
+    pub(crate) answerer: Answerer,
     /// Whether it can become a tunnel, which outlives its request.
     pub(crate) tunnels: bool,
     pub(crate) certificate: Option<Arc<Certificate>>,
@@ -58,11 +55,11 @@ pub(crate) struct Incoming {
 impl Incoming {
     /// Answers its requests until it ends, or, once `closing` says so, the one under way.
     pub(crate) async fn serve(self, closing: watch::Receiver<bool>) {
-        let Self { stream, peer, place, router, tunnels, certificate } = self;
+        let Self { stream, peer, place, answerer, tunnels, certificate } = self;
         // Small answers are not to wait for more of them.
         let _ = stream.set_nodelay(true);
         let arrival = Arrival { peer, secure: certificate.is_some(), _place: Arc::new(place) };
-        let handler = Handler { arrival, router, tunnels };
+        let handler = Handler { arrival, answerer, tunnels };
         let Some(certificate) = certificate else {
             return speak(stream, handler, closing).await;
         };
@@ -81,6 +78,9 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(MAX_HEAD_BYTES)
+        // Our own answers are short: copied behind their heads they go out cheaper than in two
+        // pieces. What comes through the gateway can be long, and is not copied.
+        .writev(handler.tunnels)
         .serve_connection(TokioIo::new(Patient::new(stream)), handler)
         .with_upgrades();
     let mut connection = pin!(connection);
@@ -97,25 +97,23 @@ where
     drop(closing);
 }
 
-/// The router, for one connection: it tells each request how it came.
+/// What answers, for one connection: it tells each request how it came.
 #[derive(Clone, Debug)]
 struct Handler {
     arrival: Arrival,
-    router: Router,
+    answerer: Answerer,
     tunnels: bool,
 }
 
 impl hyper::service::Service<Request<IncomingBody>> for Handler {
     type Response = Response;
     type Error = Infallible;
-    type Future = <Router as Service<axum::extract::Request>>::Future;
+    type Future = Answering;
 
-    fn call(&self, request: Request<IncomingBody>) -> Self::Future {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(self.arrival.peer));
+    fn call(&self, mut request: Request<IncomingBody>) -> Answering {
         if self.tunnels {
             request.extensions_mut().insert(self.arrival.clone());
         }
-        self.router.clone().call(request)
+        self.answerer.call(request, self.arrival.peer)
     }
 }

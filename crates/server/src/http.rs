@@ -9,6 +9,7 @@ mod debug;
 mod demo;
 mod encode;
 mod fields;
+mod json;
 mod meant;
 mod openapi;
 mod peer;
@@ -17,23 +18,33 @@ mod problem;
 mod status;
 mod strict;
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::FromRef;
-use axum::http::{Method, Uri};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, FromRef};
+use axum::http::{Method, Request, Uri};
 use axum::middleware::from_fn_with_state;
+use axum::response::Response;
 use axum::routing::{any, get, post};
+use hyper::body::Incoming;
+use tower_service::Service;
 
 use crate::metrics::Metrics;
 use crate::reload::Reloader;
-use crate::telemetry::watched;
+use crate::telemetry::{self, watched};
 use crate::tls::Certificate;
 use crate::wire::AppEngine;
 
 pub(crate) use problem::Problem;
 
 pub use encode::decision as decision_json;
+
+/// An answer under way.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
 type Engine = axum::extract::State<Arc<AppEngine>>;
 
@@ -74,6 +85,37 @@ pub(crate) fn admin_calls(app: &App) -> Router<App> {
         .route("/metrics", get(status::metrics))
         .route("/policy/reload", post(policy::reload))
         .layer(from_fn_with_state(app.clone(), admin::guard))
+}
+
+/// What answers at a door.
+#[derive(Clone, Debug)]
+pub(crate) struct Answerer {
+    pub(crate) router: Router,
+    /// Answers `/v1/check` itself: it is the call that is made for every request of somebody's
+    /// API, and on the way through the router it would cost twice as much.
+    pub(crate) check: Option<Arc<AppEngine>>,
+}
+
+impl Answerer {
+    pub(crate) fn call(&self, request: Request<Incoming>, peer: SocketAddr) -> Answering {
+        if let Some(engine) = &self.check
+            && request.method() == Method::POST
+            && request.uri().path() == "/v1/check"
+        {
+            let engine = Arc::clone(engine);
+            let body = request.into_body();
+            return Box::pin(async move { Ok(check::answer(&engine, body).await) });
+        }
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        Box::pin(self.router.clone().call(request))
+    }
+}
+
+/// The routes of the API at its door.
+pub(crate) fn api(routes: Router<App>, app: App) -> Answerer {
+    let check = (!telemetry::is_wanted()).then(|| Arc::clone(&app.engine));
+    Answerer { router: finish("http", routes, app), check }
 }
 
 /// The routes of one door, with what is told where there is none.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -18,7 +17,7 @@ use tollkeeper_stores::OpenError;
 
 use crate::connection::Incoming;
 use crate::gateway;
-use crate::http::{self, App};
+use crate::http::{self, Answerer, App};
 use crate::places::places;
 use crate::reload::{self, PolicyFile, Reloader};
 use crate::tls::TlsError;
@@ -90,7 +89,7 @@ pub struct Addresses {
 /// Where connections come in, and what answers them.
 struct Door {
     listener: TcpListener,
-    router: Router,
+    answerer: Answerer,
     /// Whether a connection can become a tunnel, which outlives its request.
     tunnels: bool,
 }
@@ -167,9 +166,10 @@ impl Server {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Door { router, tunnels, .. } = &doors[nth];
-            let (router, tunnels, certificate) = (router.clone(), *tunnels, certificate.clone());
-            let incoming = Incoming { stream, peer, place, router, tunnels, certificate };
+            let Door { answerer, tunnels, .. } = &doors[nth];
+            let (answerer, tunnels) = (answerer.clone(), *tunnels);
+            let certificate = certificate.clone();
+            let incoming = Incoming { stream, peer, place, answerer, tunnels, certificate };
             tokio::spawn(incoming.serve(closing.clone()));
         }
         drop(doors);
@@ -207,13 +207,14 @@ fn doors(listeners: Listeners, app: App) -> Vec<Door> {
         true => (calls, admin_calls),
         false => (calls.merge(admin_calls), Default::default()),
     };
-    let gateway_routes = gateway::routes(&app);
-    let door = |listener: Option<TcpListener>, router, tunnels| {
-        listener.map(|listener| Door { listener, router, tunnels })
+    let door = |listener: Option<TcpListener>, answerer, tunnels| {
+        listener.map(|listener| Door { listener, answerer, tunnels })
     };
+    let routed = |router| Answerer { router, check: None };
+    let gateway_routes = routed(gateway::routes(&app));
     let doors = [
-        door(http, http::finish("http", calls, app.clone()), false),
-        door(admin, http::finish("admin", admin_calls, app), false),
+        door(http, http::api(calls, app.clone()), false),
+        door(admin, routed(http::finish("admin", admin_calls, app)), false),
         door(gateway, gateway_routes, true),
     ];
     doors.into_iter().flatten().collect()

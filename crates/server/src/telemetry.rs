@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::pin::Pin;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -90,7 +91,7 @@ pub(crate) fn decided(verdict: &Verdict) {
 }
 
 /// Lets the engine decide, within a span of its own where traces are collected.
-pub(crate) async fn deciding<T>(engine: &AppEngine, call: impl Future<Output = T>) -> T {
+pub(crate) async fn deciding<T>(engine: &AppEngine, call: Pin<&mut impl Future<Output = T>>) -> T {
     if REQUEST.try_with(|_| ()).is_err() {
         return call.await;
     }
@@ -117,11 +118,16 @@ struct Door {
     timer: SystemTimer,
 }
 
-/// The same routes, of whose requests is told what somebody wants to know.
-pub(crate) fn watched(router: Router, door: &'static str, secure: bool) -> Router {
+/// Whether anybody wants to know of requests.
+pub(crate) fn is_wanted() -> bool {
     let lines = tracing::enabled!(target: LINES, Level::DEBUG);
     let spans = tracing::enabled!(target: SPANS, Level::INFO);
-    if !lines && !spans {
+    lines || spans
+}
+
+/// The same routes, of whose requests is told what somebody wants to know.
+pub(crate) fn watched(router: Router, door: &'static str, secure: bool) -> Router {
+    if !is_wanted() {
         return router;
     }
     let scheme = if secure { "https" } else { "http" };

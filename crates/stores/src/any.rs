@@ -68,6 +68,22 @@ impl<C: Clock> Store for AnyStore<C> {
         }
     }
 
+    async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+        match self {
+            Self::Memory(store) => store.decide_one(request).await,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.decide_one(request).await,
+        }
+    }
+
+    fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
+        match self {
+            Self::Memory(store) => store.decide_at_once(request),
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => None,
+        }
+    }
+
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
         match self {
             Self::Memory(store) => store.amend(amendments).await,

@@ -18,8 +18,12 @@ const TOKENS_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-toke
 const TOKENS_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const TOKENS_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
+/// The most headers of one style.
+const MOST_OF_A_STYLE: usize = 3;
+
 /// Writes what a verdict says in each of `styles`, and, of a denial, when to come back.
 pub fn write(headers: &mut HeaderMap, styles: &[HeaderStyle], verdict: &Verdict) {
+    headers.reserve(MOST_OF_A_STYLE * styles.len());
     for style in styles {
         match style {
             HeaderStyle::Legacy => legacy(headers, verdict, true),

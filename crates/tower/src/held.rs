@@ -74,14 +74,19 @@ async fn renew<S: Store, L: Store>(engine: Arc<Engine<S, L>>, handle: Handle, ev
 /// A request that was charged and waits for its turn.
 #[derive(Debug)]
 pub(crate) struct Waiting<S: Store + 'static, L: Store + 'static> {
-    pub(crate) engine: Arc<Engine<S, L>>,
-    pub(crate) verdict: Option<Box<Verdict>>,
+    engine: Arc<Engine<S, L>>,
+    /// What is given back if it gives up.
+    verdict: Option<Verdict>,
 }
 
 impl<S: Store + 'static, L: Store + 'static> Waiting<S, L> {
+    pub(crate) fn new(engine: &Arc<Engine<S, L>>, verdict: &Verdict) -> Self {
+        Self { engine: Arc::clone(engine), verdict: Some(verdict.clone()) }
+    }
+
     /// Its turn has come.
-    pub(crate) fn goes(mut self) -> Option<Box<Verdict>> {
-        self.verdict.take()
+    pub(crate) fn goes(mut self) {
+        self.verdict = None;
     }
 }
 

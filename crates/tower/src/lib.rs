@@ -6,6 +6,7 @@
 
 mod body;
 pub mod client_ip;
+mod future;
 pub mod headers;
 mod held;
 mod identity;
@@ -13,9 +14,11 @@ mod layer;
 mod refusal;
 mod request;
 mod service;
+mod slow;
 mod unheard;
 
 pub use body::Body;
+pub use future::ResponseFuture;
 pub use held::InFlight;
 pub use identity::Identity;
 pub use layer::{PeerAddr, RateLimitLayer};

@@ -33,13 +33,12 @@ impl<'a> HttpRequest<'a> {
         peer: Option<IpAddr>,
         settings: &ClientIp,
     ) -> Self {
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         Self {
             method: method.as_str(),
             path: uri.path(),
             query: uri.query(),
             // In HTTP/2 the host stands in the URI.
-            host: uri.authority().map(http::uri::Authority::as_str).or(host),
+            host: uri.authority().map(http::uri::Authority::as_str),
             headers,
             client: peer.map(|peer| client(settings, peer, headers)),
             trusts_nobody: settings.trusted_proxies.is_empty(),
@@ -84,7 +83,7 @@ impl RequestView for HttpRequest<'_> {
     }
 
     fn host(&self) -> Option<&str> {
-        self.host
+        self.host.or_else(|| self.headers.get(header::HOST)?.to_str().ok())
     }
 
     fn header(&self, name: &str) -> Option<&str> {

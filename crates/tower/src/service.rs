@@ -1,26 +1,28 @@
 //! Owns [`RateLimit`]: a service, and who may come to it.
+//!
+//! A request that is decided at once goes on at once: nothing is put on the heap for the way, and
+//! the service is not copied. Only one that has to wait, for a store, for its turn or for what it
+//! gives back, takes the [slow way](crate::slow).
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{Request, Response};
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Encounter, Judgement, Verdict};
-use tollkeeper_policy::HeaderStyle;
+use tollkeeper_engine::{Encounter, EngineError, Judgement, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
+use crate::future::ResponseFuture;
 use crate::headers::write;
-use crate::held::{InFlight, Waiting};
+use crate::held::InFlight;
 use crate::identity::{Identified, Identity};
 use crate::layer::{Shared, peer, route};
 use crate::refusal::Refusal;
 use crate::request::HttpRequest;
+use crate::slow;
 
 /// A service that is protected.
 pub struct RateLimit<T, S, L = S> {
@@ -40,8 +42,6 @@ impl<T: fmt::Debug, S, L> fmt::Debug for RateLimit<T, S, L> {
     }
 }
 
-type Answering<B, E> = Pin<Box<dyn Future<Output = Result<Response<Body<B>>, E>> + Send>>;
-
 impl<T, S, L, Q, B> Service<Request<Q>> for RateLimit<T, S, L>
 where
     T: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
@@ -53,49 +53,67 @@ where
 {
     type Response = Response<Body<B>>;
     type Error = T::Error;
-    type Future = Answering<B, T::Error>;
+    type Future = ResponseFuture<T::Future, B, T::Error, S, L>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), T::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        // The one that was made ready goes; its copy is for the next.
-        let copy = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, copy);
-        let shared = Arc::clone(&self.shared);
-        let (mut parts, body) = request.into_parts();
-        let encounter = meet(&shared, &parts);
-        let styles: Vec<HeaderStyle> = encounter.policy().headers().to_vec();
-        Box::pin(async move {
-            let admitted = match admit(&shared, encounter).await {
-                Ok(admitted) => admitted,
-                Err(stopped) => return Ok(stopped.answer(&shared, &parts, &styles)),
-            };
-            if let Some(Admitted { held: Some(held), .. }) = &admitted {
-                parts.extensions.insert(held.clone());
+        let shared = &self.shared;
+        let (parts, body) = request.into_parts();
+        let encounter = meet(shared, &parts);
+        let verdict = match shared.engine.judge_at_once(encounter) {
+            Ok(judged) => match admitted(judged) {
+                Ok(verdict) => verdict,
+                Err(stopped) => return ResponseFuture::answered(stopped.answer(shared, &parts)),
+            },
+            Err(undecided) => {
+                let shared = Arc::clone(shared);
+                let inner = self.take_ready();
+                let request = Request::from_parts(parts, body);
+                return ResponseFuture::slow(slow::judge(shared, inner, request, undecided));
             }
-            let answered = inner.call(Request::from_parts(parts, body)).await;
-            let Some(Admitted { verdict, held }) = admitted else {
-                return Ok(answered?.map(|body| Body::of_app(body, None)));
-            };
-            let mut response = answered?;
-            // What cannot be given back is a request counted too many, and no reason to fail.
-            let _ = shared.engine.refund_on(&verdict, response.status().as_u16()).await;
-            write(response.headers_mut(), &styles, &verdict);
-            Ok(response.map(|body| Body::of_app(body, held)))
-        })
+        };
+        let mut request = Request::from_parts(parts, body);
+        let Some(verdict) = verdict else {
+            return ResponseFuture::free(self.inner.call(request));
+        };
+        if verdict.decision().delay_us > 0 {
+            let shared = Arc::clone(shared);
+            let inner = self.take_ready();
+            return ResponseFuture::slow(slow::turn(shared, inner, request, verdict));
+        }
+        let held = hold(shared, &verdict, &mut request);
+        ResponseFuture::limited(self.inner.call(request), verdict, held, Arc::clone(&self.shared))
     }
 }
 
-/// A request that may go, and what it holds.
-struct Admitted {
-    verdict: Box<Verdict>,
-    held: Option<InFlight>,
+impl<T: Clone, S, L> RateLimit<T, S, L> {
+    /// The service that was made ready, for a call that comes later; its copy is for the next.
+    fn take_ready(&mut self) -> T {
+        let copy = self.inner.clone();
+        std::mem::replace(&mut self.inner, copy)
+    }
 }
 
-/// A request that may not.
-enum Stopped {
+/// Takes the permit that a request was given, and lets its handler have a part in it.
+pub(crate) fn hold<S, L, Q>(
+    shared: &Shared<S, L>,
+    verdict: &Verdict,
+    request: &mut Request<Q>,
+) -> Option<InFlight>
+where
+    S: Store + fmt::Debug + 'static,
+    L: Store + fmt::Debug + 'static,
+{
+    let held = InFlight::of(&shared.engine, verdict)?;
+    request.extensions_mut().insert(held.clone());
+    Some(held)
+}
+
+/// A request that may not go.
+pub(crate) enum Stopped {
     Denied(Box<Verdict>),
     Crowded(Box<Verdict>),
     Missing { rule: String, part: String },
@@ -117,49 +135,28 @@ fn meet<S: Store, L: Store>(shared: &Shared<S, L>, parts: &Parts) -> Encounter {
     };
     let identity =
         shared.identify.as_ref().map_or_else(Identity::unknown, |identify| identify(parts));
-    shared.engine.meet(&Identified { request, identity: &identity })
+    let meeting = policy.meet(&Identified { request, identity: &identity });
+    Encounter::new(policy, meeting)
 }
 
-/// Decides, and waits where a leaking bucket says so.
-async fn admit<S, L>(
-    shared: &Arc<Shared<S, L>>,
-    encounter: Encounter,
-) -> Result<Option<Admitted>, Stopped>
-where
-    S: Store + fmt::Debug + 'static,
-    L: Store + fmt::Debug + 'static,
-{
-    let engine = &shared.engine;
-    let verdict = match engine.judge(encounter).await {
-        Ok(Judgement::Decided(verdict)) => verdict,
-        Ok(Judgement::Missing { rule, part }) => return Err(Stopped::Missing { rule, part }),
-        Ok(_) => return Ok(None),
-        Err(error) => return Err(Stopped::Unable(error.to_string())),
-    };
-    if !verdict.allowed() {
-        return Err(Stopped::Denied(verdict));
+/// What admits a request: nothing at all where no rule applies to it.
+pub(crate) fn admitted(
+    judged: Result<Judgement, EngineError>,
+) -> Result<Option<Box<Verdict>>, Stopped> {
+    match judged {
+        Ok(Judgement::Decided(verdict)) if verdict.allowed() => Ok(Some(verdict)),
+        Ok(Judgement::Decided(verdict)) => Err(Stopped::Denied(verdict)),
+        Ok(Judgement::Missing { rule, part }) => Err(Stopped::Missing { rule, part }),
+        Ok(_) => Ok(None),
+        Err(error) => Err(Stopped::Unable(error.to_string())),
     }
-    let held = InFlight::of(engine, &verdict);
-    let delay_us = verdict.decision().delay_us;
-    if delay_us == 0 {
-        return Ok(Some(Admitted { verdict, held }));
-    }
-    let Ok(_place) = shared.waiting.try_acquire() else {
-        let _ = engine.undo(&verdict).await;
-        return Err(Stopped::Crowded(verdict));
-    };
-    // Whoever gives up here gives back.
-    let waiting = Waiting { engine: Arc::clone(engine), verdict: Some(verdict) };
-    tokio::time::sleep(Duration::from_micros(delay_us)).await;
-    Ok(waiting.goes().map(|verdict| Admitted { verdict, held }))
 }
 
 impl Stopped {
-    fn answer<S, L, B>(
+    pub(crate) fn answer<S, L, B>(
         &self,
         shared: &Shared<S, L>,
         parts: &Parts,
-        styles: &[HeaderStyle],
     ) -> Response<Body<B>> {
         let refusal = match self {
             Self::Denied(verdict) => Refusal::Denied(verdict),
@@ -172,7 +169,7 @@ impl Stopped {
             None => refusal.response(&parts.headers),
         };
         if let Self::Denied(verdict) | Self::Crowded(verdict) = self {
-            write(response.headers_mut(), styles, verdict);
+            write(response.headers_mut(), verdict.policy().headers(), verdict);
         }
         response.map(Body::refusal)
     }

@@ -5,7 +5,6 @@ use tollkeeper_core::{Entry, Filter, Store};
 use super::Engine;
 use crate::ask::{Ask, Target};
 use crate::error::EngineError;
-use crate::failure::one;
 use crate::met::Met;
 
 /// How long these calls may take: they look at every key.
@@ -26,9 +25,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let Some(safety) = &self.safety else { return true };
         let Ok(met) = Met::find(&self.policy(), PROBE) else { return false };
         let Ok(request) = met.request(None) else { return false };
-        let request = [request];
-        let call = async { one(self.store.decide(&request).await) };
-        safety.guard.call(safety.guard.begin(), call).await.is_ok()
+        safety.guard.call(safety.guard.begin(), self.store.decide_one(&request)).await.is_ok()
     }
 
     fn rule(&self, name: &str) -> Result<Met, EngineError> {

@@ -48,6 +48,9 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// Gives back what a request was charged, under the rules that do so for an answer of
     /// `status`.
     pub async fn refund_on(&self, verdict: &Verdict, status: u16) -> Result<(), EngineError> {
+        if !verdict.refunds_on(status) {
+            return Ok(());
+        }
         self.give_back(verdict, verdict.met.clone().refunded(status)).await
     }
 

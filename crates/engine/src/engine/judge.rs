@@ -6,7 +6,7 @@ use tollkeeper_core::Store;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
 use tollkeeper_policy::{Meeting, Policy, RequestView};
 
-use super::{Engine, ready};
+use super::{Engine, Ready, ready};
 use crate::error::EngineError;
 use crate::met::Met;
 use crate::verdict::Verdict;
@@ -19,6 +19,12 @@ pub struct Encounter {
 }
 
 impl Encounter {
+    /// What a request was found to meet by `policy`, the engine's of this moment.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, meeting: Meeting) -> Self {
+        Self { policy, meeting }
+    }
+
     /// The policy of that moment.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -49,6 +55,10 @@ pub enum Judgement {
     },
 }
 
+/// What a store has to be waited for to decide.
+#[derive(Debug)]
+pub struct Undecided(Ready);
+
 impl<S: Store, L: Store> Engine<S, L> {
     /// The rules that a request meets.
     pub fn meet<R: RequestView + ?Sized>(&self, request: &R) -> Encounter {
@@ -59,7 +69,31 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Decides what a request meets.
     pub async fn judge(&self, encounter: Encounter) -> Result<Judgement, EngineError> {
-        self.judge_as(encounter, None).await
+        match self.judge_at_once(encounter) {
+            Ok(judged) => judged,
+            Err(undecided) => self.judge_waiting(undecided).await,
+        }
+    }
+
+    /// Decides it without waiting, if the store can.
+    pub fn judge_at_once(
+        &self,
+        encounter: Encounter,
+    ) -> Result<Result<Judgement, EngineError>, Undecided> {
+        match readied(encounter, None) {
+            Ok(Either::Ready(ready)) => match self.decide_at_once(ready) {
+                Ok(verdict) => Ok(verdict.map(|verdict| Judgement::Decided(Box::new(verdict)))),
+                Err(ready) => Err(Undecided(ready)),
+            },
+            Ok(Either::Judged(judgement)) => Ok(Ok(judgement)),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Decides what could not be decided at once.
+    pub async fn judge_waiting(&self, undecided: Undecided) -> Result<Judgement, EngineError> {
+        let verdict = self.decide(undecided.0).await?;
+        Ok(Judgement::Decided(Box::new(verdict)))
     }
 
     /// Decides it and charges an estimate that can be settled later, for `ttl_us` or ten minutes.
@@ -68,26 +102,30 @@ impl<S: Store, L: Store> Engine<S, L> {
         encounter: Encounter,
         ttl_us: Option<u64>,
     ) -> Result<Judgement, EngineError> {
-        self.judge_as(encounter, Some(ttl_us.unwrap_or(DEFAULT_RESERVATION_US))).await
+        match readied(encounter, Some(ttl_us.unwrap_or(DEFAULT_RESERVATION_US)))? {
+            Either::Ready(ready) => Ok(Judgement::Decided(Box::new(self.decide(ready).await?))),
+            Either::Judged(judgement) => Ok(judgement),
+        }
     }
+}
 
-    async fn judge_as(
-        &self,
-        encounter: Encounter,
-        reserve_for_us: Option<u64>,
-    ) -> Result<Judgement, EngineError> {
-        let Encounter { policy, meeting } = encounter;
-        if let Some(denied) = meeting.denial() {
-            let rule = &policy.rules()[denied.rule];
-            let part = rule.key().get(denied.part).map(ToString::to_string).unwrap_or_default();
-            return Ok(Judgement::Missing { rule: rule.name().to_owned(), part });
-        }
-        let met = Met::of_meeting(&policy, meeting);
-        if met.is_empty() {
-            return Ok(Judgement::Free);
-        }
-        let target = met.owned_if(reserve_for_us.is_some() || met.holds_permits());
-        let ready = ready(met, reserve_for_us, || (target, String::new()))?;
-        Ok(Judgement::Decided(Box::new(self.decide(ready).await?)))
+/// What a store has to decide, or what the policy has decided by itself.
+enum Either {
+    Ready(Ready),
+    Judged(Judgement),
+}
+
+fn readied(encounter: Encounter, reserve_for_us: Option<u64>) -> Result<Either, EngineError> {
+    let Encounter { policy, meeting } = encounter;
+    if let Some(denied) = meeting.denial() {
+        let rule = &policy.rules()[denied.rule];
+        let part = rule.key().get(denied.part).map(ToString::to_string).unwrap_or_default();
+        return Ok(Either::Judged(Judgement::Missing { rule: rule.name().to_owned(), part }));
     }
+    let met = Met::of_meeting(policy, meeting);
+    if met.is_empty() {
+        return Ok(Either::Judged(Judgement::Free));
+    }
+    let target = met.owned_if(reserve_for_us.is_some() || met.holds_permits());
+    Ok(Either::Ready(ready(met, reserve_for_us, || (target, String::new()))?))
 }

@@ -41,7 +41,7 @@ pub(super) fn key<R: RequestView + ?Sized>(
             out.push('|');
         }
         match value(part, rule, pattern, facts).filter(|value| !value.as_bytes().is_empty()) {
-            Some(value) => push(&mut out, value.as_bytes(), parts.len() > 1),
+            Some(value) => push(&mut out, &value, parts.len() > 1),
             None if rule.on_missing() == WhenMissing::Anonymous => out.push_str(ANONYMOUS),
             None => return Err(index),
         }
@@ -60,7 +60,7 @@ pub(super) fn is_exempt(rule: &Rule, key: &str) -> bool {
         [_] if key == ANONYMOUS => false,
         [_] if key.starts_with(HASHED) => exempt.keys().iter().any(|known| {
             let mut text = CompactString::default();
-            push(&mut text, known.expose().as_bytes(), false);
+            push(&mut text, &Value::Text(known.expose()), false);
             text == key
         }),
         _ => exempt.has_key(key),
@@ -69,6 +69,7 @@ pub(super) fn is_exempt(rule: &Rule, key: &str) -> bool {
 
 /// The value of a part.
 enum Value<'v> {
+    Text(&'v str),
     Found(Cow<'v, [u8]>),
     Made(CompactString),
 }
@@ -76,8 +77,18 @@ enum Value<'v> {
 impl Value<'_> {
     fn as_bytes(&self) -> &[u8] {
         match self {
+            Self::Text(text) => text.as_bytes(),
             Self::Found(bytes) => bytes,
             Self::Made(text) => text.as_bytes(),
+        }
+    }
+
+    /// The value, if it is UTF-8.
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Found(bytes) => str::from_utf8(bytes).ok(),
+            Self::Made(text) => Some(text),
         }
     }
 }
@@ -111,7 +122,7 @@ fn value<'v, R: RequestView + ?Sized>(
             of_app.or_else(of_rule)?
         }
     };
-    Some(Value::Found(text.as_bytes().into()))
+    Some(Value::Text(text))
 }
 
 /// An address; of an IPv6 one the network that it is in, such as `2001:db8::/64`.
@@ -130,12 +141,12 @@ fn address(ip: IpAddr, ipv6_prefix: u8) -> CompactString {
     out
 }
 
-fn push(out: &mut CompactString, value: &[u8], escape: bool) {
-    let text = str::from_utf8(value).ok().filter(|text| {
+fn push(out: &mut CompactString, value: &Value<'_>, escape: bool) {
+    let text = value.as_text().filter(|text| {
         text.len() <= MAX_KEY_PART_BYTES && !text.starts_with(HASHED) && *text != ANONYMOUS
     });
     let Some(text) = text else {
-        return out.push_str(&hashed(value));
+        return out.push_str(&hashed(value.as_bytes()));
     };
     if !escape || !text.contains(['|', '\\']) {
         return out.push_str(text);

@@ -9,24 +9,26 @@ use tollkeeper_core::Amended;
 use tollkeeper_engine::Handle;
 
 use super::Engine;
-use super::body::{MAX_BODY, object};
-use super::check::{Asked, known_with};
+use super::body::{MAX_BODY, whole};
+use super::check::{Asked, FIELDS};
 use super::fields::Fields;
 use super::problem::Problem;
 
 pub(super) async fn refund(State(engine): Engine, body: Body) -> Result<Response, Problem> {
-    let mut fields = object(body, MAX_BODY).await?;
+    let body = whole(body, MAX_BODY).await?;
+    let mut fields = Fields::read(&body)?;
     let asked = Asked::take(&mut fields)?;
     let charged_at_us = fields.whole("charged_at_us")?;
-    fields.finish(&known_with(&["charged_at_us"]))?;
+    fields.finish(&[&FIELDS, &["charged_at_us"]])?;
     Ok(told(engine.refund(asked.ask(), charged_at_us).await?))
 }
 
 pub(super) async fn settle(State(engine): Engine, body: Body) -> Result<Response, Problem> {
-    let mut fields = object(body, MAX_BODY).await?;
+    let body = whole(body, MAX_BODY).await?;
+    let mut fields = Fields::read(&body)?;
     let handle = handle(&mut fields, "reservation")?;
     let actual = fields.whole("actual")?;
-    fields.finish(&["reservation", "actual"])?;
+    fields.finish(&[&["reservation", "actual"]])?;
     let actual = actual.ok_or_else(|| Problem::missing("actual", "what it really cost"))?;
     Ok(told(engine.settle(&handle, actual).await?))
 }
@@ -47,13 +49,14 @@ pub(super) async fn renew(State(engine): Engine, body: Body) -> Result<Response,
 }
 
 async fn only_handle(body: Body, name: &'static str) -> Result<Handle, Problem> {
-    let mut fields = object(body, MAX_BODY).await?;
+    let body = whole(body, MAX_BODY).await?;
+    let mut fields = Fields::read(&body)?;
     let handle = handle(&mut fields, name)?;
-    fields.finish(&[name])?;
+    fields.finish(&[&[name]])?;
     Ok(handle)
 }
 
-fn handle(fields: &mut Fields, name: &str) -> Result<Handle, Problem> {
+fn handle(fields: &mut Fields<'_>, name: &str) -> Result<Handle, Problem> {
     let expected = format!("the `{name}` of an earlier answer");
     let text = fields.text(name)?.ok_or_else(|| Problem::missing(name, &expected))?;
     text.parse().map_err(|_| Problem::field(name, &text, &expected))

@@ -4,6 +4,7 @@
 //! Whoever can reach this call can ask about any request: it charges, and so belongs on an address
 //! that only proxies reach.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, Request, State};
@@ -46,7 +47,7 @@ pub(super) async fn authz(
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let accept = accept.map(str::to_owned);
     drop(request);
-    let (mut response, body) = match deciding(&engine, engine.judge(encounter)).await? {
+    let (mut response, body) = match deciding(&engine, pin!(engine.judge(encounter))).await? {
         Judgement::Decided(verdict) if verdict.allowed() => {
             // A request whose turn comes later goes to the app when it comes.
             let delay_us = verdict.decision().delay_us;

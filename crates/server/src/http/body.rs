@@ -1,14 +1,15 @@
-//! Reads a body: bounded in size and in time, as a JSON object.
+//! Reads a body: bounded in size and in time.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::body::HttpBody;
+use axum::body::{Bytes, HttpBody};
 use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::fields::Fields;
 use super::problem::Problem;
 
 /// The largest body of a single call.
@@ -31,18 +32,31 @@ static LEFT: Semaphore = Semaphore::const_new(ROOM / MAX_BODY);
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The object in a body of at most `most` bytes.
-pub(crate) async fn object(body: Body, most: usize) -> Result<Fields, Problem> {
-    let mut room = Room::default();
-    let reading = read(body, most, &mut room);
-    let bytes = timeout(PATIENCE, reading).await.map_err(|_| Problem::timeout())??;
-    if bytes.is_empty() {
-        return Err(Problem::bad_request("the body is empty; expected a JSON object"));
+/// A body of at most `most` bytes.
+pub(crate) async fn whole<B>(body: B, most: usize) -> Result<Bytes, Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let mut reading = pin!(read(body, most));
+    // A body that came with its head is there at the second look: only a later one is timed.
+    if let Poll::Ready(read) = look_twice(reading.as_mut()).await {
+        return read;
     }
-    serde_json::from_slice(&bytes).map_err(|error| {
-        let told = if error.is_data() { "cannot be used" } else { "is not valid JSON" };
-        Problem::bad_request(format!("the body {told}: {error}"))
+    timeout(PATIENCE, reading).await.map_err(|_| Problem::timeout())?
+}
+
+/// Polls what is not ready at once a second time, in the next turn of its task, and not again.
+async fn look_twice<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    let mut looked = false;
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Pending if !looked => {
+            looked = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        polled => Poll::Ready(polled),
     })
+    .await
 }
 
 /// The room that a large body has taken. It is given back once the body has been read.
@@ -59,12 +73,16 @@ impl Room {
     }
 }
 
-async fn read(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>, Problem> {
+async fn read<B>(mut body: B, most: usize) -> Result<Bytes, Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > MAX_DISCARDED {
         return Err(Problem::too_large(most));
     }
-    let mut bytes = Vec::new();
+    let mut room = Room::default();
+    let mut pieces = Pieces::default();
     let mut arrived = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::bad_request("the body broke off"))?;
@@ -72,17 +90,51 @@ async fn read(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>, P
         arrived += data.len();
         if arrived <= most {
             room.take(arrived)?;
-            bytes.extend_from_slice(&data);
+            pieces.add(data);
         } else if arrived > MAX_DISCARDED {
             break;
         }
     }
-    if arrived > most { Err(Problem::too_large(most)) } else { Ok(bytes) }
+    if arrived > most { Err(Problem::too_large(most)) } else { Ok(pieces.joined()) }
+}
+
+/// What has arrived of a body. Most are one piece, and that one is not copied.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    all: Vec<u8>,
+}
+
+impl Pieces {
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = piece;
+            return;
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&piece);
+    }
+
+    fn joined(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.into() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_joined_in_order() {
+        let joined = |pieces: &[&'static str]| {
+            let mut all = Pieces::default();
+            pieces.iter().for_each(|piece| all.add(Bytes::from_static(piece.as_bytes())));
+            all.joined()
+        };
+        assert_eq!(joined(&[]), "");
+        assert_eq!(joined(&["a"]), "a");
+        assert_eq!(joined(&["", "ab", "", "c", "d"]), "abcd");
+    }
 
     #[test]
     fn large_bodies_share_a_room_and_small_ones_need_none() {

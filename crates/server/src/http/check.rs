@@ -1,7 +1,10 @@
 //! `/v1/check`, `/v1/check/batch` and `/v1/reserve`: what is asked, and what was decided.
 
+use std::borrow::Cow;
+use std::pin::pin;
+
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
@@ -10,31 +13,33 @@ use tollkeeper_core::Algorithm;
 use tollkeeper_engine::{Ask, EngineError, Target};
 use tollkeeper_policy::{Attributes, nearest};
 
-use super::body::{MAX_BATCH_BODY, MAX_BODY, object};
+use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
 use super::fields::Fields;
 use super::problem::Problem;
 use super::{Engine, encode};
 use crate::telemetry::deciding;
+use crate::wire::AppEngine;
 
 /// The most checks of one batch, and how many of them are under way at once.
 const MAX_BATCH: usize = 1000;
 const BATCH_WIDTH: usize = 128;
 
-const FIELDS: [&str; 5] = ["key", "rule", "limit", "algorithm", "cost"];
+/// What names a check; each call has fields of its own beside them.
+pub(super) const FIELDS: [&str; 5] = ["key", "rule", "limit", "algorithm", "cost"];
 
 /// A check as the body spells it.
 #[derive(Debug)]
-pub(super) struct Asked {
-    rule: Option<String>,
-    limit: Option<String>,
+pub(super) struct Asked<'b> {
+    rule: Option<Cow<'b, str>>,
+    limit: Option<Cow<'b, str>>,
     algorithm: Option<Algorithm>,
-    key: Option<String>,
+    key: Option<Cow<'b, str>>,
     cost: u64,
 }
 
-impl Asked {
+impl<'b> Asked<'b> {
     /// Takes the fields that name a check; those of the call itself are left.
-    pub(super) fn take(fields: &mut Fields) -> Result<Self, Problem> {
+    pub(super) fn take(fields: &mut Fields<'b>) -> Result<Self, Problem> {
         if fields.take("attributes").is_some() {
             return Err(Problem::bad_request(
                 "`attributes` do not go with this call; send `rule` and `key`, or `limit` and `key`",
@@ -85,13 +90,8 @@ fn algorithm_of(name: &str) -> Result<Algorithm, Problem> {
     })
 }
 
-/// Fields that a call knows, for its complaint about others.
-pub(super) fn known_with(own: &[&'static str]) -> Vec<&'static str> {
-    FIELDS.iter().chain(own).copied().collect()
-}
-
 /// The request that `attributes` describe, for which the policy finds the rules.
-fn described(fields: &mut Fields) -> Result<Option<Attributes>, Problem> {
+fn described(fields: &mut Fields<'_>) -> Result<Option<Attributes>, Problem> {
     let Some(value) = fields.take("attributes") else { return Ok(None) };
     let Value::Object(pairs) = value else {
         return Err(Problem::field("attributes", &value.to_string(), "an object of texts"));
@@ -107,42 +107,61 @@ fn described(fields: &mut Fields) -> Result<Option<Attributes>, Problem> {
     Ok(Some(attributes))
 }
 
-pub(super) async fn check(State(engine): Engine, body: Body) -> Result<Response, Problem> {
-    let mut fields = object(body, MAX_BODY).await?;
+pub(super) async fn check(State(engine): Engine, body: Body) -> Response {
+    answer(&engine, body).await
+}
+
+/// What `/v1/check` answers to a body.
+pub(super) async fn answer<B>(engine: &AppEngine, body: B) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin,
+{
+    decided(engine, body).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn decided<B>(engine: &AppEngine, body: B) -> Result<Response, Problem>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin,
+{
+    let body = whole(body, MAX_BODY).await?;
+    let mut fields = Fields::read(&body)?;
     if let Some(request) = described(&mut fields)? {
-        fields.finish(&["attributes"])?;
-        let judgement = deciding(&engine, engine.judge(engine.meet(&request))).await?;
-        return Ok(encode::judged(&judgement, engine.policy().headers()));
+        fields.finish(&[&["attributes"]])?;
+        // Those who name a rule are not to carry it along.
+        let mut judging = Box::pin(engine.judge(engine.meet(&request)));
+        return Ok(encode::judged(&deciding(engine, judging.as_mut()).await?));
     }
     let asked = Asked::take(&mut fields)?;
-    fields.finish(&known_with(&["attributes"]))?;
-    let verdict = deciding(&engine, engine.check(asked.ask())).await?;
-    Ok(encode::answer(&verdict, engine.policy().headers()))
+    fields.finish(&[&FIELDS, &["attributes"]])?;
+    let verdict = deciding(engine, pin!(engine.check(asked.ask()))).await?;
+    Ok(encode::answer(&verdict))
 }
 
 pub(super) async fn reserve(State(engine): Engine, body: Body) -> Result<Response, Problem> {
-    let mut fields = object(body, MAX_BODY).await?;
+    let body = whole(body, MAX_BODY).await?;
+    let mut fields = Fields::read(&body)?;
     let ttl_us = fields.duration_us("ttl")?;
     if let Some(request) = described(&mut fields)? {
-        fields.finish(&["attributes", "ttl"])?;
+        fields.finish(&[&["attributes", "ttl"]])?;
         let judging = engine.judge_reserving(engine.meet(&request), ttl_us);
-        let judgement = deciding(&engine, judging).await?;
-        return Ok(encode::judged(&judgement, engine.policy().headers()));
+        let judgement = deciding(&engine, pin!(judging)).await?;
+        return Ok(encode::judged(&judgement));
     }
     let asked = Asked::take(&mut fields)?;
-    fields.finish(&known_with(&["attributes", "ttl"]))?;
-    let verdict = deciding(&engine, engine.reserve(asked.ask(), ttl_us)).await?;
-    Ok(encode::answer(&verdict, engine.policy().headers()))
+    fields.finish(&[&FIELDS, &["attributes", "ttl"]])?;
+    let verdict = deciding(&engine, pin!(engine.reserve(asked.ask(), ttl_us))).await?;
+    Ok(encode::answer(&verdict))
 }
 
 /// One entry of a batch.
 enum Entry {
-    Named(Asked),
+    Named(Asked<'static>),
     Described(Attributes),
 }
 
 pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response, Problem> {
-    let mut fields = object(body, MAX_BATCH_BODY).await?;
+    let body = whole(body, MAX_BATCH_BODY).await?;
+    let mut fields = Fields::read(&body)?;
     // One batch is the work of hundreds of calls, and a connection can bring one after the other:
     // whoever else waits goes first.
     tokio::task::yield_now().await;
@@ -151,7 +170,7 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
         Some(other) => return Err(Problem::field("checks", &other.to_string(), "a list")),
         None => return Err(Problem::missing("checks", "a list of checks")),
     };
-    fields.finish(&["checks"])?;
+    fields.finish(&[&["checks"]])?;
     if checks.is_empty() || checks.len() > MAX_BATCH {
         let detail = format!("`checks` has {} entries; expected 1 to {MAX_BATCH}", checks.len());
         return Err(Problem::bad_request(detail));
@@ -165,11 +184,11 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
             Entry::Described(request) => encounters.push(engine.meet(request)),
         }
     }
-    let mut verdicts = deciding(&engine, engine.check_many(&asks)).await.into_iter();
+    let mut verdicts = deciding(&engine, pin!(engine.check_many(&asks))).await.into_iter();
     let mut judgements = Vec::with_capacity(encounters.len());
     for some in encounters.chunks(BATCH_WIDTH) {
         let judging = some.iter().map(|encounter| engine.judge(encounter.clone()));
-        judgements.extend(deciding(&engine, join_all(judging)).await);
+        judgements.extend(deciding(&engine, pin!(join_all(judging))).await);
     }
     let mut judgements = judgements.into_iter();
     let told = |told: Option<Result<Value, EngineError>>| match told {
@@ -195,10 +214,10 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
 fn entry(at: usize, check: Value) -> Result<Entry, Problem> {
     let mut fields = Fields::of(&format!("checks[{at}]"), check)?;
     if let Some(request) = described(&mut fields)? {
-        fields.finish(&["attributes"])?;
+        fields.finish(&[&["attributes"]])?;
         return Ok(Entry::Described(request));
     }
     let asked = Asked::take(&mut fields)?;
-    fields.finish(&known_with(&["attributes"]))?;
+    fields.finish(&[&FIELDS, &["attributes"]])?;
     Ok(Entry::Named(asked))
 }

@@ -1,5 +1,6 @@
 //! `/api/resource`: a route that the policy protects, to try it out.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Json;
@@ -31,7 +32,7 @@ pub(super) async fn resource(
     let body = |remaining: Option<u64>| {
         Json(json!({ "message": "Here is your resource", "remaining": remaining }))
     };
-    let verdict = match deciding(&engine, engine.judge(encounter)).await? {
+    let verdict = match deciding(&engine, pin!(engine.judge(encounter))).await? {
         Judgement::Decided(verdict) => verdict,
         Judgement::Missing { rule, part } => return Ok(encode::lacking(&rule, &part)),
         _ => return Ok(body(None).into_response()),

@@ -2,28 +2,42 @@
 //! here, up, and nowhere else.
 
 use axum::Json;
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tollkeeper_engine::{HandleKind, Judgement, LimitVerdict, Verdict};
 use tollkeeper_policy::HeaderStyle;
 use tollkeeper_tower::Refusal;
 use tollkeeper_tower::headers::write;
+
+use super::json::Writer;
+
+/// Room for the text of a decision by one limit.
+const USUAL_BYTES: usize = 512;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 fn ms(us: u64) -> u64 {
     us.div_ceil(1000)
 }
 
 /// The answer of the API: the decision as JSON, 200, 429 or 503, with headers.
-pub(crate) fn answer(verdict: &Verdict, styles: &[HeaderStyle]) -> Response {
-    let status = if verdict.allowed() { StatusCode::OK } else { Refusal::Denied(verdict).status() };
-    (status, headers(verdict, styles), Json(decision(verdict))).into_response()
+pub(crate) fn answer(verdict: &Verdict) -> Response {
+    let mut response = Response::new(Body::from(text(verdict)));
+    if !verdict.allowed() {
+        *response.status_mut() = Refusal::Denied(verdict).status();
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, JSON);
+    write(headers, verdict.policy().headers(), verdict);
+    response
 }
 
 /// The answer of the API to a request for which the policy found the rules.
-pub(crate) fn judged(judgement: &Judgement, styles: &[HeaderStyle]) -> Response {
+pub(crate) fn judged(judgement: &Judgement) -> Response {
     let status = match judgement {
-        Judgement::Decided(verdict) => return answer(verdict, styles),
+        Judgement::Decided(verdict) => return answer(verdict),
         Judgement::Free => StatusCode::OK,
         _ => StatusCode::TOO_MANY_REQUESTS,
     };
@@ -80,7 +94,7 @@ pub(crate) fn refused(verdict: &Verdict) -> Value {
 
 /// The headers of every answer, and those of a refusal.
 pub(crate) fn headers(verdict: &Verdict, styles: &[HeaderStyle]) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(6);
+    let mut headers = HeaderMap::new();
     write(&mut headers, styles, verdict);
     headers
 }
@@ -95,45 +109,54 @@ pub(crate) fn lacking(rule: &str, part: &str) -> Response {
 /// The decision's JSON, as the API answers it.
 #[must_use]
 pub fn decision(verdict: &Verdict) -> Value {
-    let decision = verdict.decision();
-    let mut body = json!({
-        "allowed": decision.allowed,
-        "limit": decision.limit,
-        "remaining": decision.remaining,
-        "reset_after_ms": ms(decision.reset_after_us),
-        "reset_at_ms": ms(decision.now_us + decision.reset_after_us),
-        "retry_after_ms": decision.retry_after_us.map(ms),
-        "delay_ms": ms(decision.delay_us),
-        "rule": verdict.rule(),
-        "source": verdict.source().name(),
-        "charged_at_us": decision.charged_at_us,
-        "limits": verdict.limits().map(|limit| one_limit(&limit)).collect::<Vec<_>>(),
-    });
-    if !decision.allowed {
-        body["message"] = Refusal::Denied(verdict).message().into();
-    }
-    if let (Value::Object(body), Some(handle)) = (&mut body, verdict.handle()) {
-        let name = match handle.kind() {
-            HandleKind::Permit => "permit",
-            HandleKind::Reservation => "reservation",
-        };
-        body.insert(name.to_owned(), handle.to_string().into());
-    }
-    body
+    // What was written can be read.
+    serde_json::from_str(&text(verdict)).unwrap_or_default()
 }
 
-fn one_limit(limit: &LimitVerdict<'_>) -> Value {
+/// The same as text.
+fn text(verdict: &Verdict) -> String {
+    let mut out = Writer::with_capacity(USUAL_BYTES);
+    let decision = verdict.decision();
+    out.flag("{\"allowed\":", decision.allowed);
+    out.whole(",\"limit\":", decision.limit);
+    out.whole(",\"remaining\":", decision.remaining);
+    out.whole(",\"reset_after_ms\":", ms(decision.reset_after_us));
+    out.whole(",\"reset_at_ms\":", ms(decision.now_us + decision.reset_after_us));
+    out.whole_or_null(",\"retry_after_ms\":", decision.retry_after_us.map(ms));
+    out.whole(",\"delay_ms\":", ms(decision.delay_us));
+    out.text(",\"rule\":", verdict.rule());
+    out.plain(",\"source\":", verdict.source().name());
+    out.whole_or_null(",\"charged_at_us\":", decision.charged_at_us);
+    out.raw(",\"limits\":[");
+    for (nth, limit) in verdict.limits().enumerate() {
+        one_limit(&mut out, if nth == 0 { "{\"name\":" } else { ",{\"name\":" }, &limit);
+    }
+    out.raw("]");
+    if !decision.allowed {
+        out.text(",\"message\":", &Refusal::Denied(verdict).message());
+    }
+    if let Some(handle) = verdict.handle() {
+        let before = match handle.kind() {
+            HandleKind::Permit => ",\"permit\":",
+            HandleKind::Reservation => ",\"reservation\":",
+        };
+        out.text(before, &handle.to_string());
+    }
+    out.raw("}");
+    out.into_text()
+}
+
+fn one_limit(out: &mut Writer, before: &str, limit: &LimitVerdict<'_>) {
     let outcome = limit.outcome;
-    let mut numbers = Map::new();
-    numbers.insert("name".into(), limit.name.into());
-    numbers.insert("rule".into(), limit.rule.into());
-    numbers.insert("algorithm".into(), limit.algorithm.name().into());
-    numbers.insert("allowed".into(), outcome.allowed.into());
-    numbers.insert("shadow".into(), outcome.shadow.into());
-    numbers.insert("limit".into(), outcome.limit.into());
-    numbers.insert("remaining".into(), outcome.remaining.into());
-    numbers.insert("reset_after_ms".into(), ms(outcome.reset_after_us).into());
-    numbers.insert("retry_after_ms".into(), outcome.retry_after_us.map(ms).into());
-    numbers.insert("delay_ms".into(), ms(outcome.delay_us).into());
-    Value::Object(numbers)
+    out.text(before, limit.name);
+    out.text(",\"rule\":", limit.rule);
+    out.plain(",\"algorithm\":", limit.algorithm.name());
+    out.flag(",\"allowed\":", outcome.allowed);
+    out.flag(",\"shadow\":", outcome.shadow);
+    out.whole(",\"limit\":", outcome.limit);
+    out.whole(",\"remaining\":", outcome.remaining);
+    out.whole(",\"reset_after_ms\":", ms(outcome.reset_after_us));
+    out.whole_or_null(",\"retry_after_ms\":", outcome.retry_after_us.map(ms));
+    out.whole(",\"delay_ms\":", ms(outcome.delay_us));
+    out.raw("}");
 }

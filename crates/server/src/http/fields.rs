@@ -1,52 +1,73 @@
 //! Owns [`Fields`]: the fields of a JSON object, taken out one by one by name and type, so that
 //! every complaint names the field, its value, and what was expected.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::Value;
+use smallvec::SmallVec;
 use tollkeeper_core::parse_duration_us;
 use tollkeeper_policy::nearest;
 
 use super::problem::{Problem, echo};
-use super::strict::{Strict, twice};
+use super::strict::{Given, Name, twice};
 
-/// The fields that have not been taken yet.
+/// The fields that have not been taken yet. Texts lie where they were read.
 #[derive(Debug)]
-pub(crate) struct Fields {
-    left: Vec<(String, Value)>,
+pub(crate) struct Fields<'b> {
+    left: SmallVec<[(Cow<'b, str>, Given<'b>); USUAL_FIELDS]>,
 }
 
-impl Fields {
+/// The fields of nearly every call.
+const USUAL_FIELDS: usize = 4;
+
+impl<'b> Fields<'b> {
+    /// The fields of the object in a body.
+    pub(crate) fn read(body: &'b [u8]) -> Result<Self, Problem> {
+        if body.is_empty() {
+            return Err(Problem::bad_request("the body is empty; expected a JSON object"));
+        }
+        serde_json::from_slice(body).map_err(|error| {
+            let told = if error.is_data() { "cannot be used" } else { "is not valid JSON" };
+            Problem::bad_request(format!("the body {told}: {error}"))
+        })
+    }
+
     /// The fields of a value inside another one, which is called `name`.
     pub(crate) fn of(name: &str, value: Value) -> Result<Self, Problem> {
+        let given = |(name, value)| (Cow::Owned(name), Given::from(value));
         match value {
-            Value::Object(map) => Ok(Self { left: map.into_iter().collect() }),
+            Value::Object(map) => Ok(Self { left: map.into_iter().map(given).collect() }),
             other => Err(Problem::field(name, &other.to_string(), "an object")),
         }
     }
 
-    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+    fn take_given(&mut self, name: &str) -> Option<Given<'b>> {
         let at = self.left.iter().position(|(field, _)| field == name)?;
         Some(self.left.swap_remove(at).1)
     }
 
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
-        match self.take(name) {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.take_given(name).map(Value::from)
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<Cow<'b, str>>, Problem> {
+        match self.take_given(name) {
             None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(Problem::field(name, &other.to_string(), "a string")),
+            Some(Given::Text(text)) => Ok(Some(text)),
+            Some(Given::Other(other)) => Err(Problem::field(name, &other.to_string(), "a string")),
         }
     }
 
     /// A whole number that is not negative.
     pub(crate) fn whole(&mut self, name: &str) -> Result<Option<u64>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let expected = format!("a whole number from 0 to {}", u64::MAX);
-        match value.as_u64() {
-            Some(number) => Ok(Some(number)),
-            None => Err(Problem::field(name, &value.to_string(), &expected)),
-        }
+        let wrong = || {
+            let expected = format!("a whole number from 0 to {}", u64::MAX);
+            Problem::field(name, &value.to_string(), &expected)
+        };
+        value.as_u64().map(Some).ok_or_else(wrong)
     }
 
     /// A duration: a number of seconds, or a text such as `10m`.
@@ -64,9 +85,10 @@ impl Fields {
         read.map(Some).map_err(|error| wrong(error.expected()))
     }
 
-    /// Complains about the first field that nobody took.
-    pub(crate) fn finish(self, known: &[&str]) -> Result<(), Problem> {
+    /// Complains about the first field that nobody took; `known` are those that somebody would.
+    pub(crate) fn finish(self, known: &[&[&'static str]]) -> Result<(), Problem> {
         let Some((name, _)) = self.left.into_iter().next() else { return Ok(()) };
+        let known = known.concat();
         let near = nearest(&name, known.iter().copied());
         let advice = match near {
             Some(near) => format!("did you mean `{near}`?"),
@@ -76,20 +98,21 @@ impl Fields {
     }
 }
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for Fields<'de> {
     /// Refuses a field that comes twice, which a map would silently overwrite.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields;
+            type Value = Fields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut left: Vec<(String, Value)> = Vec::new();
-                while let Some((name, Strict(value))) = map.next_entry::<String, Strict>()? {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut left: SmallVec<[(Cow<'de, str>, Given<'de>); USUAL_FIELDS]> =
+                    SmallVec::new();
+                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, Given<'de>>()? {
                     if left.iter().any(|(field, _)| *field == name) {
                         return Err(twice(&name));
                     }

@@ -1,6 +1,9 @@
 //! Owns [`Strict`]: a JSON value in which no field comes twice, however deep. A map would silently
 //! keep the last, and whoever looked at the body before us might have gone by the first.
+//!
+//! [`Given`] is the same where a text is the most likely, which is then not copied.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -15,6 +18,95 @@ pub(super) struct Strict(pub(super) Value);
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Anything).map(Self)
+    }
+}
+
+/// What a field holds.
+#[derive(Debug)]
+pub(super) enum Given<'b> {
+    Text(Cow<'b, str>),
+    Other(Box<Value>),
+}
+
+impl From<Value> for Given<'_> {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(text.into()),
+            other => Self::Other(Box::new(other)),
+        }
+    }
+}
+
+impl From<Given<'_>> for Value {
+    fn from(given: Given<'_>) -> Self {
+        match given {
+            Given::Text(text) => Self::String(text.into_owned()),
+            Given::Other(value) => *value,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Given<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextFirst)
+    }
+}
+
+/// The name of a field.
+pub(super) struct Name<'b>(pub(super) Cow<'b, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.deserialize_str(TextFirst)? {
+            Given::Text(name) => Ok(Self(name)),
+            Given::Other(_) => Err(D::Error::custom("a name is a text")),
+        }
+    }
+}
+
+struct TextFirst;
+
+impl<'de> Visitor<'de> for TextFirst {
+    type Value = Given<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Anything.expecting(f)
+    }
+
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<Given<'de>, E> {
+        Ok(Given::Text(value.into()))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Given<'de>, E> {
+        Ok(Given::Text(value.to_owned().into()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Given<'de>, E> {
+        Anything.visit_unit().map(Given::from)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Given<'de>, E> {
+        Anything.visit_bool(value).map(Given::from)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Given<'de>, E> {
+        Anything.visit_u64(value).map(Given::from)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Given<'de>, E> {
+        Anything.visit_i64(value).map(Given::from)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Given<'de>, E> {
+        Anything.visit_f64(value).map(Given::from)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Given<'de>, A::Error> {
+        Anything.visit_seq(list).map(Given::from)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given<'de>, A::Error> {
+        Anything.visit_map(map).map(Given::from)
     }
 }
 

@@ -1,0 +1,137 @@
+//! The way of a request that has to be waited with: until a store has decided, until its turn has
+//! come, or until it is given back.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use tollkeeper_core::Store;
+use tollkeeper_engine::{Undecided, Verdict};
+use tower_service::Service;
+
+use crate::body::Body;
+use crate::future::After;
+use crate::held::Waiting;
+use crate::layer::Shared;
+use crate::service::{Stopped, admitted, hold};
+
+/// An answer that is waited for.
+pub(crate) type Slow<B, E> = Pin<Box<dyn Future<Output = Result<Response<Body<B>>, E>> + Send>>;
+
+/// Waits for the store, and then goes.
+pub(crate) fn judge<T, S, L, Q, B>(
+    shared: Arc<Shared<S, L>>,
+    inner: T,
+    request: Request<Q>,
+    undecided: Undecided,
+) -> Slow<B, T::Error>
+where
+    T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
+    T::Future: Send,
+    S: Store + fmt::Debug + 'static,
+    L: Store + fmt::Debug + 'static,
+    Q: Send + 'static,
+    B: Send + 'static,
+{
+    Box::pin(async move {
+        match admitted(shared.engine.judge_waiting(undecided).await) {
+            Ok(Some(verdict)) => go(shared, inner, request, verdict).await,
+            Ok(None) => {
+                let mut inner = inner;
+                Ok(inner.call(request).await?.map(|body| Body::of_app(body, None)))
+            }
+            Err(stopped) => Ok(refused(&shared, request, &stopped)),
+        }
+    })
+}
+
+/// Waits until its turn has come, and then goes.
+pub(crate) fn turn<T, S, L, Q, B>(
+    shared: Arc<Shared<S, L>>,
+    inner: T,
+    request: Request<Q>,
+    verdict: Box<Verdict>,
+) -> Slow<B, T::Error>
+where
+    T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
+    T::Future: Send,
+    S: Store + fmt::Debug + 'static,
+    L: Store + fmt::Debug + 'static,
+    Q: Send + 'static,
+    B: Send + 'static,
+{
+    Box::pin(go(shared, inner, request, verdict))
+}
+
+/// Gives back what the answer says should not have counted.
+pub(crate) fn refund<S, L, B, E>(after: After<S, L>, response: Response<B>) -> Slow<B, E>
+where
+    S: Store + fmt::Debug + 'static,
+    L: Store + fmt::Debug + 'static,
+    B: Send + 'static,
+{
+    Box::pin(async move {
+        // What cannot be given back is a request counted too many, and no reason to fail.
+        let _ = after.shared.engine.refund_on(&after.verdict, response.status().as_u16()).await;
+        Ok(after.finish(response))
+    })
+}
+
+async fn go<T, S, L, Q, B>(
+    shared: Arc<Shared<S, L>>,
+    mut inner: T,
+    mut request: Request<Q>,
+    verdict: Box<Verdict>,
+) -> Result<Response<Body<B>>, T::Error>
+where
+    T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
+    T::Future: Send,
+    S: Store + fmt::Debug + 'static,
+    L: Store + fmt::Debug + 'static,
+    Q: Send + 'static,
+    B: Send + 'static,
+{
+    let held = hold(&shared, &verdict, &mut request);
+    let verdict = match wait(&shared, verdict).await {
+        Ok(verdict) => verdict,
+        Err(stopped) => return Ok(refused(&shared, request, &stopped)),
+    };
+    let response = inner.call(request).await?;
+    let after = After { shared, verdict, held };
+    match after.verdict.refunds_on(response.status().as_u16()) {
+        true => refund(after, response).await,
+        false => Ok(after.finish(response)),
+    }
+}
+
+/// Waits where a leaking bucket says so.
+async fn wait<S, L>(shared: &Shared<S, L>, verdict: Box<Verdict>) -> Result<Box<Verdict>, Stopped>
+where
+    S: Store + fmt::Debug + 'static,
+    L: Store + fmt::Debug + 'static,
+{
+    let delay_us = verdict.decision().delay_us;
+    if delay_us == 0 {
+        return Ok(verdict);
+    }
+    let Ok(_place) = shared.waiting.try_acquire() else {
+        let _ = shared.engine.undo(&verdict).await;
+        return Err(Stopped::Crowded(verdict));
+    };
+    // Whoever gives up here gives back.
+    let waiting = Waiting::new(&shared.engine, &verdict);
+    tokio::time::sleep(Duration::from_micros(delay_us)).await;
+    waiting.goes();
+    Ok(verdict)
+}
+
+fn refused<S, L, Q, B>(
+    shared: &Shared<S, L>,
+    request: Request<Q>,
+    stopped: &Stopped,
+) -> Response<Body<B>> {
+    stopped.answer(shared, &request.into_parts().0)
+}
