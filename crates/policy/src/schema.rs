@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tollkeeper_core::Algorithm;
+use tollkeeper_core::{Algorithm, MAX_SHARDS};
 
 use crate::fields::{Field, Kind, Shape, TOP, TextsForm};
 use crate::limits::{
@@ -104,12 +104,21 @@ fn kind(kind: &Kind) -> Value {
             either.push(shape(inner));
             json!({ "anyOf": either })
         }
-        Kind::StoreUrl => json!({ "anyOf": [
-            { "const": "memory://" },
-            { "type": "string", "pattern": SERVER },
-            { "type": "string", "pattern": SOCKET },
-            variable(),
-        ] }),
+        Kind::StoreUrl => {
+            let servers = json!([
+                { "type": "string", "pattern": SERVER },
+                { "type": "string", "pattern": SOCKET },
+                variable(),
+            ]);
+            let list = json!({
+                "type": "array",
+                "items": { "anyOf": servers.clone() },
+                "minItems": 1,
+                "maxItems": MAX_SHARDS,
+                "uniqueItems": true,
+            });
+            json!({ "anyOf": [{ "const": "memory://" }, { "anyOf": servers }, list] })
+        }
         Kind::Upstream => json!({ "anyOf": [
             { "type": "string", "pattern": "^http://[^\\s/?#@]+/?$" },
             variable(),

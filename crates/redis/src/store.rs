@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Entry, Filter, RedisUrl, Request, Store, StoreError,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, RedisUrl, Request, Store,
+    StoreError,
 };
 
 use crate::call::{amend_call, amended, answer, decide_call};
@@ -13,6 +14,7 @@ use crate::connections::Connections;
 use crate::driver::{Client, Fault, Reply};
 use crate::error::store_error;
 use crate::look;
+use crate::names::Naming;
 use crate::script::{AMEND, DECIDE, Script};
 
 /// The least time that opening a connection may take.
@@ -23,6 +25,8 @@ const CONNECT_PATIENCE: Duration = Duration::from_millis(350);
 pub struct Settings {
     /// Begins every key.
     pub prefix: String,
+    /// Which keys' states lie together where they are spread.
+    pub colocate: Colocate,
     /// Decides by this time instead of the server's, for simulations and tests.
     pub virtual_clock: Option<Arc<dyn Clock>>,
     /// How many connections are held.
@@ -37,6 +41,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             prefix: "rl".to_owned(),
+            colocate: Colocate::default(),
             virtual_clock: None,
             connections: 2,
             connect_patience: CONNECT_PATIENCE,
@@ -88,6 +93,16 @@ impl RedisStore {
         &self.settings.prefix
     }
 
+    /// Which keys' states lie together.
+    #[must_use]
+    pub fn colocate(&self) -> Colocate {
+        self.settings.colocate
+    }
+
+    fn naming(&self) -> Naming<'_> {
+        Naming { prefix: &self.settings.prefix, colocate: self.settings.colocate }
+    }
+
     fn error(&self, fault: &Fault) -> StoreError {
         store_error(&self.place, fault)
     }
@@ -98,7 +113,7 @@ impl RedisStore {
     }
 
     async fn amend_one(&self, amendment: &Amendment<'_>) -> Result<Amended, StoreError> {
-        let call = amend_call(&self.settings.prefix, self.now_us(), amendment)?;
+        let call = amend_call(self.naming(), self.now_us(), amendment)?;
         let replied = self.amend.run(&self.connections, &call).await;
         match numbers(&replied.map_err(|fault| self.error(&fault))?)?.as_slice() {
             &[what, forgiven] => Ok(amended((what, u64::try_from(forgiven).unwrap_or(0)))),
@@ -122,7 +137,7 @@ impl Store for RedisStore {
     }
 
     async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        let call = decide_call(&self.settings.prefix, self.now_us(), request);
+        let call = decide_call(self.naming(), self.now_us(), request);
         let replied = self.decide.run(&self.connections, &call).await;
         answer(request, &numbers(&replied.map_err(|fault| self.error(&fault))?)?)
     }

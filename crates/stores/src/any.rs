@@ -1,11 +1,12 @@
 //! Owns [`AnyStore`]: one of the stores there are.
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Entry, Filter, Request, Store, StoreError,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Part, Request, Store, StoreError,
+    state_name,
 };
 use tollkeeper_memory::{MemoryStore, Stats};
 #[cfg(feature = "redis")]
-use tollkeeper_redis::RedisStore;
+use tollkeeper_redis::{RedisStore, Shards};
 
 /// A store that was chosen when the program ran.
 #[derive(Debug)]
@@ -16,6 +17,9 @@ pub enum AnyStore<C> {
     /// `redis://`, `rediss://`, `redis+unix://`
     #[cfg(feature = "redis")]
     Redis(Box<RedisStore>),
+    /// A list of those.
+    #[cfg(feature = "redis")]
+    Shards(Box<Shards>),
 }
 
 impl<C: Clock> AnyStore<C> {
@@ -25,7 +29,7 @@ impl<C: Clock> AnyStore<C> {
         match self {
             Self::Memory(store) => Some(store.stats()),
             #[cfg(feature = "redis")]
-            Self::Redis(_) => None,
+            Self::Redis(_) | Self::Shards(_) => None,
         }
     }
 
@@ -35,18 +39,21 @@ impl<C: Clock> AnyStore<C> {
         match self {
             Self::Memory(_) => "memory",
             #[cfg(feature = "redis")]
-            Self::Redis(_) => "redis",
+            Self::Redis(_) | Self::Shards(_) => "redis",
         }
     }
 
-    /// What every key begins with.
+    /// What a state is called on the server, or would be.
     #[must_use]
-    pub fn prefix(&self) -> &str {
-        match self {
-            Self::Memory(_) => "rl",
+    pub fn name_of(&self, entry: &Entry) -> String {
+        let (prefix, colocate) = match self {
+            Self::Memory(_) => ("rl", Colocate::default()),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.prefix(),
-        }
+            Self::Redis(store) => (store.prefix(), store.colocate()),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => (store.prefix(), store.colocate()),
+        };
+        state_name(prefix, colocate, &entry.limit, entry.algorithm, &entry.key)
     }
 
     /// Waits until the store can be asked, or cannot.
@@ -55,6 +62,8 @@ impl<C: Clock> AnyStore<C> {
             Self::Memory(_) => Ok(()),
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.opened().await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.opened().await,
         }
     }
 }
@@ -65,6 +74,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.decide(requests).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.decide(requests).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.decide(requests).await,
         }
     }
 
@@ -73,6 +84,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.decide_one(request).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.decide_one(request).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.decide_one(request).await,
         }
     }
 
@@ -80,7 +93,7 @@ impl<C: Clock> Store for AnyStore<C> {
         match self {
             Self::Memory(store) => store.decide_at_once(request),
             #[cfg(feature = "redis")]
-            Self::Redis(_) => None,
+            Self::Redis(_) | Self::Shards(_) => None,
         }
     }
 
@@ -89,6 +102,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.amend(amendments).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.amend(amendments).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.amend(amendments).await,
         }
     }
 
@@ -97,6 +112,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.reset(filter).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.reset(filter).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.reset(filter).await,
         }
     }
 
@@ -105,6 +122,38 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.inspect(filter, most).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.inspect(filter, most).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.inspect(filter, most).await,
+        }
+    }
+
+    fn part(&self, key: &str) -> Part {
+        match self {
+            Self::Memory(_) => Part::default(),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.part(key),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.part(key),
+        }
+    }
+
+    fn shards(&self) -> usize {
+        match self {
+            Self::Memory(_) => 1,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.shards(),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.shards(),
+        }
+    }
+
+    fn shard_name(&self, shard: usize) -> String {
+        match self {
+            Self::Memory(store) => store.shard_name(shard),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.shard_name(shard),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.shard_name(shard),
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod folder;
 pub mod front;
 pub mod model;
 pub mod moment;
+pub mod parted;
 pub mod peers;
 pub mod port;
 pub mod proxy;

@@ -130,6 +130,13 @@ fn text(verdict: &Verdict) -> String {
     out.raw(",\"limits\":[");
     for (nth, limit) in verdict.limits().enumerate() {
         one_limit(&mut out, if nth == 0 { "{\"name\":" } else { ",{\"name\":" }, &limit);
+        // Where limits were not decided in one step, each also tells by whom and when it was
+        // charged.
+        if verdict.is_apart() {
+            out.plain(",\"source\":", limit.source().name());
+            out.whole_or_null(",\"charged_at_us\":", limit.charged_at_us);
+        }
+        out.raw("}");
     }
     out.raw("]");
     if !decision.allowed {
@@ -158,5 +165,4 @@ fn one_limit(out: &mut Writer, before: &str, limit: &LimitVerdict<'_>) {
     out.whole(",\"reset_after_ms\":", ms(outcome.reset_after_us));
     out.whole_or_null(",\"retry_after_ms\":", outcome.retry_after_us.map(ms));
     out.whole(",\"delay_ms\":", ms(outcome.delay_us));
-    out.raw("}");
 }
