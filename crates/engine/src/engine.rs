@@ -10,6 +10,7 @@ use tollkeeper_core::{Answer, Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
+use crate::denied::Denied;
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
@@ -46,6 +47,7 @@ pub struct Engine<S, L = S> {
 struct Safety<L> {
     guards: Guards,
     fallback: Fallback<L>,
+    denied: Denied,
 }
 
 /// What is ready for the store.
@@ -62,6 +64,8 @@ struct Decided {
     choices: SmallVec<[OnFailure; 4]>,
     /// What became of each limit, where they lie in several parts of the store.
     apart: Option<Box<[Fate]>>,
+    /// Whether it is what the store said to an earlier request, and still holds.
+    again: bool,
 }
 
 impl<S: Store> Engine<S> {
@@ -92,7 +96,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let seed = u64::from_ne_bytes(random_bytes()?);
         let guards = Guards::new(&timer, &observer, settings.timeout_us, seed);
         let fallback = Fallback::new(local);
-        let safety = Some(Safety { guards, fallback });
+        let safety = Some(Safety { guards, fallback, denied: Denied::new() });
         Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
     }
 
@@ -133,6 +137,9 @@ impl<S: Store, L: Store> Engine<S, L> {
             safety.guards.set_timeout(new.timeout_us);
         }
         self.policy.store(Arc::new(policy));
+        if let Some(safety) = &self.safety {
+            safety.denied.forget_all(safety.guards.now_us());
+        }
         Ok(())
     }
 
@@ -146,6 +153,12 @@ impl<S: Store, L: Store> Engine<S, L> {
     #[must_use]
     pub fn local(&self) -> Option<&L> {
         self.safety.as_ref().map(|safety| safety.fallback.local())
+    }
+
+    /// How many denials are kept to be told again, some of which may have passed.
+    #[must_use]
+    pub fn denials(&self) -> usize {
+        self.safety.as_ref().map_or(0, |safety| safety.denied.count())
     }
 
     /// How the store is: as the worst of its servers. One that cannot fail is well.
@@ -290,8 +303,14 @@ impl<S: Store, L: Store> Engine<S, L> {
         ready: &Ready,
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
-        let Safety { guards, fallback } = safety;
+        let Safety { guards, fallback, denied } = safety;
         let request = ready.met.request(ready.ticket)?;
+        let (sent_us, most_us) = (deadline.began_us(), ready.met.policy().store().denied_cache_us);
+        if most_us > 0
+            && let Some(answer) = denied.find(request.checks(), sent_us)
+        {
+            return Ok(Decided { again: true, ..by_store(answer) });
+        }
         let shard = match spread(&self.store, request.checks()) {
             Spread::One(part) => part.shard,
             Spread::Several(pieces) => {
@@ -304,6 +323,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         match guards.of(shard).call(deadline, name, call).await {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
+                denied.learn(request.checks(), &answer, sent_us, most_us);
                 Ok(by_store(answer))
             }
             // Whether or not it ran there, it is not asked again: it could be charged twice.
@@ -316,7 +336,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
-        let Decided { answer, choices, apart } = decided;
+        let Decided { answer, choices, apart, again } = decided;
         let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle {
@@ -325,7 +345,7 @@ impl<S: Store, L: Store> Engine<S, L> {
                 handle.mark_local(ready.met.limits().zip(fates).filter(|(_, fate)| fate.local));
             }
         }
-        let verdict = Verdict { met: ready.met, answer, decision, handle, choices, apart };
+        let verdict = Verdict { met: ready.met, answer, decision, handle, choices, apart, again };
         self.observer.decided(&verdict);
         Ok(verdict)
     }
@@ -349,7 +369,7 @@ fn ready(
 }
 
 fn by_store(answer: Answer) -> Decided {
-    Decided { answer, choices: SmallVec::new(), apart: None }
+    Decided { answer, choices: SmallVec::new(), apart: None, again: false }
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {

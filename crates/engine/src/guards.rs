@@ -53,6 +53,11 @@ impl Guards {
         self.of(0).begin()
     }
 
+    /// The time of their timer.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.of(0).now_us()
+    }
+
     /// How the worst of so many servers is.
     pub(crate) fn worst(&self, shards: usize) -> Health {
         let badness = |state| match state {

@@ -16,6 +16,8 @@ pub enum Source {
     Store,
     /// This process, since the store gave no answer: each rule by its own choice.
     Fallback,
+    /// The store, earlier: a denial that still holds.
+    Cache,
 }
 
 impl Source {
@@ -25,6 +27,7 @@ impl Source {
         match self {
             Self::Store => "store",
             Self::Fallback => "fallback",
+            Self::Cache => "cache",
         }
     }
 }
@@ -40,6 +43,8 @@ pub struct Verdict {
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
     /// What became of each limit, where they lie in several parts of the store.
     pub(crate) apart: Option<Box<[Fate]>>,
+    /// Whether it is what the store said to an earlier request, and still holds.
+    pub(crate) again: bool,
 }
 
 /// One limit's own numbers, with its names.
@@ -109,6 +114,9 @@ impl Verdict {
     /// Who decided; of several parts, who decided the limit that binds.
     #[must_use]
     pub fn source(&self) -> Source {
+        if self.again {
+            return Source::Cache;
+        }
         let local = match &self.apart {
             None => !self.choices.is_empty(),
             Some(fates) => fates.get(self.decision.binding).is_some_and(|fate| fate.local),

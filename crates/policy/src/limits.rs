@@ -59,6 +59,12 @@ pub const MAX_TIMEOUT_US: u64 = 10_000_000;
 /// How long a decision waits for the store where the file does not say.
 pub const DEFAULT_TIMEOUT_US: u64 = 20_000;
 
+/// The longest time that a denial can be told again without the store.
+pub const MAX_DENIED_CACHE_US: u64 = 60_000_000;
+
+/// How long a denial is told again without the store where the file does not say.
+pub const DEFAULT_DENIED_CACHE_US: u64 = 1_000_000;
+
 /// The shortest time that the gateway can be told to wait.
 pub const MIN_PATIENCE_US: u64 = 1_000;
 

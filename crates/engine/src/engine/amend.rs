@@ -136,6 +136,11 @@ impl<S: Store, L: Store> Engine<S, L> {
             });
         }
         let answered = join_all(under_way).await;
+        // Also where it failed: it may have run.
+        let now_us = safety.guards.now_us();
+        for met in which.of(met.limits()) {
+            safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
+        }
         for ((_, which), _) in shards.iter().zip(&answered).filter(|(_, amended)| amended.is_ok()) {
             let asked = Asked { met, ticket: None, which: *which };
             let _ = safety.fallback.amend_only(asked, &change).await;

@@ -1,7 +1,7 @@
 //! Requests whose limits lie in several parts of the store: each part behind the guard of its
 //! server, and without an answer by the choices of its own rules.
 
-use tollkeeper_core::{Amended, Answer, Change, Request, Store, StoreError};
+use tollkeeper_core::{Amended, Amendment, Answer, Change, Request, Store, StoreError};
 use tollkeeper_policy::OnFailure;
 
 use super::amend::whole;
@@ -41,7 +41,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         for (piece, said) in pieces.iter().zip(&said).filter(|(_, said)| !said.local) {
             safety.fallback.learn(desk.asked(*piece), &said.answer).await;
         }
-        Ok(decided(request, pieces, &said))
+        let decided = decided(request, pieces, &said);
+        if !said.iter().any(|said| said.local) {
+            let most_us = ready.met.policy().store().denied_cache_us;
+            safety.denied.learn(request.checks(), &decided.answer, deadline.began_us(), most_us);
+        }
+        Ok(decided)
     }
 
     /// Gives back what the limits in `met` were charged, each by its own clock, and where it was
@@ -172,6 +177,11 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
         };
         let guard = self.safety.guards.of(piece.part.shard);
         guard.give_back(self.deadline, self.name(piece), call).await;
+        // Others may have been denied by what was charged for a moment.
+        let now_us = self.safety.guards.now_us();
+        for Amendment { limit, quota, key, .. } in &amendments {
+            self.safety.denied.forget(limit, quota.algorithm(), key, now_us);
+        }
     }
 
     async fn look(&self, piece: Piece, local: bool) -> Option<Answer> {

@@ -4,8 +4,8 @@ use tollkeeper_core::Colocate;
 
 use super::{Kind, Shape, TextForm, optional};
 use crate::limits::{
-    MAX_CONNECTIONS, MAX_KEYS, MAX_PATH_BYTES, MAX_PREFIX_BYTES, MAX_SHARING_NODES, MAX_TIMEOUT_US,
-    MIN_TIMEOUT_US,
+    MAX_CONNECTIONS, MAX_DENIED_CACHE_US, MAX_KEYS, MAX_PATH_BYTES, MAX_PREFIX_BYTES,
+    MAX_SHARING_NODES, MAX_TIMEOUT_US, MIN_TIMEOUT_US,
 };
 use crate::settings::OnFailure;
 
@@ -55,6 +55,11 @@ pub(crate) static STORE: Shape = Shape {
             "on_failure",
             "What is decided while a server gives no answer: static (the default) by a limiter in this process, open admits, closed denies. A rule can say otherwise. No effect with memory://.",
             Kind::Word(ON_FAILURE),
+        ),
+        optional(
+            "denied_cache",
+            "How long a denial is at most told again without the server being asked; 1s if not given, 0 for never. What another process gives back, resets or raises is seen so much later. No effect with memory://.",
+            Kind::DurationWithin { min_us: 0, max_us: MAX_DENIED_CACHE_US },
         ),
         optional(
             "connections",
