@@ -13,6 +13,8 @@ mod examine;
 mod look;
 mod names;
 mod script;
+mod slot;
 mod store;
+mod topology;
 
 pub use store::{RedisStore, Settings};

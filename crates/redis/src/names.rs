@@ -10,6 +10,11 @@ pub(crate) fn state_key(prefix: &str, limit: &str, algorithm: Algorithm, key: &s
     state_name(prefix, limit, algorithm, key)
 }
 
+/// What the names of all of a key's states begin with, as far as their place goes.
+pub(crate) fn tagged(prefix: &str, key: &str) -> String {
+    state_key(prefix, "", Algorithm::TokenBucket, key)
+}
+
 /// The key of a reservation's record, beside its state.
 pub(crate) fn record_key(state_key: &str, id: u128) -> String {
     format!("{state_key}{RECORD}{}", permit_text(id))
