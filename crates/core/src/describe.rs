@@ -1,9 +1,12 @@
 //! How a stored state is shown to a person: each algorithm in its own terms.
 
+use std::borrow::Cow;
+
 use crate::algorithm::concurrency::Lease;
 use crate::algorithm::debt::Debt;
 use crate::algorithm::sliding_window_log::LogEntry;
 use crate::algorithm::{Algorithm, gcra};
+use crate::part::{Colocate, EVERYTHING, first_part};
 use crate::quota::{Bucket, Quota};
 use crate::state::State;
 
@@ -25,15 +28,32 @@ pub enum Field {
 /// A readable name of a state: `prefix:{identity}:rule:alg`, and `prefix:{identity}:alg` for the
 /// rule `global`.
 ///
-/// Injective: what could be mistaken for a border is escaped as in a URL. The braces make all
-/// limits of one identity neighbours in a store that hashes them.
+/// Injective: what could be mistaken for a border is escaped as in a URL. What is in the braces
+/// makes states neighbours in a store that hashes them; what of the identity is not in them
+/// follows: `prefix:{acme}|bob:rule:alg`, `prefix:{%all}acme|bob:rule:alg`.
 #[must_use]
-pub fn state_name(prefix: &str, limit: &str, algorithm: Algorithm, key: &str) -> String {
-    let mut name = String::with_capacity(prefix.len() + limit.len() + key.len() + 12);
+pub fn state_name(
+    prefix: &str,
+    colocate: Colocate,
+    limit: &str,
+    algorithm: Algorithm,
+    key: &str,
+) -> String {
+    let mut name = String::with_capacity(prefix.len() + limit.len() + key.len() + 16);
     name.push_str(prefix);
     name.push_str(":{");
-    escape(key, &mut name);
-    name.push_str("}:");
+    let (tagged, rest) = match colocate {
+        Colocate::Key => (key, ""),
+        Colocate::First => key.split_at(first_part(key).len()),
+        Colocate::All => {
+            name.push_str(EVERYTHING);
+            ("", key)
+        }
+    };
+    escape(tagged, &mut name);
+    name.push('}');
+    escape(rest, &mut name);
+    name.push(':');
     if limit != "global" {
         escape(limit, &mut name);
         name.push(':');
@@ -42,9 +62,23 @@ pub fn state_name(prefix: &str, limit: &str, algorithm: Algorithm, key: &str) ->
     name
 }
 
+/// A text as it stands in a name.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut name = String::with_capacity(text.len() + 8);
+    escape(text, &mut name);
+    Cow::Owned(name)
+}
+
+fn is_escaped(c: char) -> bool {
+    matches!(c, '{' | '}' | ':' | '%') || c.is_control()
+}
+
 fn escape(text: &str, into: &mut String) {
     for c in text.chars() {
-        if matches!(c, '{' | '}' | ':' | '%') || c.is_control() {
+        if is_escaped(c) {
             let mut bytes = [0; 4];
             for byte in c.encode_utf8(&mut bytes).bytes() {
                 into.push('%');
@@ -175,11 +209,35 @@ mod tests {
 
     #[test]
     fn names_are_readable_and_injective() {
-        let name = |limit, key| state_name("rl", limit, Algorithm::TokenBucket, key);
+        let name = |limit, key| state_name("rl", Colocate::Key, limit, Algorithm::TokenBucket, key);
         assert_eq!(name("global", "global"), "rl:{global}:tb");
         assert_eq!(name("per-key/1s", "alice"), "rl:{alice}:per-key/1s:tb");
         assert_eq!(name("a", "b}:c"), "rl:{b%7D%3Ac}:a:tb");
         assert_ne!(name("a", "b}:c"), name("c:a", "b"));
         assert_ne!(name("a", "%7D"), name("a", "}"));
+    }
+
+    #[test]
+    fn what_lies_together_has_one_tag_and_names_stay_apart() {
+        let keys =
+            ["acme", "acme|bob", "acme|", "|acme", "a\\|b|c", "%all", "all", "x}|y", "acme:|b"];
+        let mut names = std::collections::HashSet::new();
+        for colocate in Colocate::ALL {
+            for key in keys {
+                let name = state_name("rl", colocate, "api", Algorithm::Gcra, key);
+                let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+                assert_eq!(tag.unwrap().0, colocate.tag(key), "{name}");
+                assert!(!colocate.tag(key).is_empty());
+                names.insert(name);
+            }
+        }
+        // Of one part, a key has the same name whether or not first parts lie together.
+        let alike = keys.iter().filter(|key| first_part(key) == **key).count();
+        assert_eq!(names.len(), 3 * keys.len() - alike);
+        let first = |key| state_name("rl", Colocate::First, "api", Algorithm::Gcra, key);
+        assert_eq!(first("acme|bob"), "rl:{acme}|bob:api:gcra");
+        assert_eq!(Colocate::First.tag("a\\|b|c"), "a\\|b");
+        let all = state_name("rl", Colocate::All, "api", Algorithm::Gcra, "acme|bob");
+        assert_eq!(all, "rl:{%all}acme|bob:api:gcra");
     }
 }

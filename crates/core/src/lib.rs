@@ -27,7 +27,7 @@ pub use check::{Check, Request, RequestError, Ticket, validate_key};
 pub use clock::{Clock, ManualClock};
 pub use decision::{Answer, Decision, Outcome};
 pub use describe::{Field, describe, describe_raw, state_name};
-pub use part::{MAX_SHARDS, Part};
+pub use part::{Colocate, MAX_SHARDS, Part};
 pub use quota::{Bucket, InFlight, Leak, LeakMode, Quota, QuotaError, Window};
 pub use rate::Rate;
 pub use redis_url::{HostPort, RedisAddress, RedisUrl, Secret};

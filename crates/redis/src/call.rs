@@ -5,21 +5,21 @@ use tollkeeper_core::{
     Request, StoreError,
 };
 
-use crate::names::{permit_text, record_key, state_key};
+use crate::names::{Naming, permit_text, record_key, state_key};
 use crate::script::Call;
 
 /// Numbers that the script gives for each check.
 const NUMBERS: usize = 4;
 
 /// What the script that decides is called with; `now_us` where it is not the server's own time.
-pub(crate) fn decide_call(prefix: &str, now_us: Option<u64>, request: &Request<'_>) -> Call {
+pub(crate) fn decide_call(naming: Naming<'_>, now_us: Option<u64>, request: &Request<'_>) -> Call {
     let checks = request.checks();
     let ticket = request.ticket();
     let mut call = Call { algorithm: common_algorithm(checks), ..Call::default() };
     call.args.push(or_empty(now_us));
     for check in checks {
         let algorithm = check.quota.algorithm();
-        call.keys.push(state_key(prefix, check.limit, algorithm, check.key));
+        call.keys.push(state_key(naming, check.limit, algorithm, check.key));
         if call.algorithm.is_none() {
             call.args.push(algorithm.suffix().to_owned());
         }
@@ -78,14 +78,14 @@ fn read_answer(request: &Request<'_>, reply: &[i64]) -> Option<Answer> {
 
 /// What the script that amends is called with.
 pub(crate) fn amend_call(
-    prefix: &str,
+    naming: Naming<'_>,
     now_us: Option<u64>,
     amendment: &Amendment<'_>,
 ) -> Result<Call, StoreError> {
     let Amendment { limit, quota, key, change } = *amendment;
     let algorithm = quota.algorithm();
     let mut call = Call { algorithm: Some(algorithm), ..Call::default() };
-    call.keys.push(state_key(prefix, limit, algorithm, key));
+    call.keys.push(state_key(naming, limit, algorithm, key));
     let (verb, charged_at_us, units, permit) = match change {
         Change::Refund { units, charged_at_us } => ("refund", charged_at_us, units, None),
         Change::Settle { id, actual } => {

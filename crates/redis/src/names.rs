@@ -1,18 +1,38 @@
-//! The names of keys: readable, injective, and with the identity as the hash tag.
+//! The names of keys: readable, injective, and with the identity as the hash tag, or what of it
+//! lies together.
 
-use tollkeeper_core::{Algorithm, state_name};
+use std::borrow::Cow;
+
+use tollkeeper_core::{Algorithm, Colocate, state_name};
 
 /// Stands between a state's key and the ticket of a reservation on it.
 const RECORD: &str = ":r:";
 
-/// The key of a state.
-pub(crate) fn state_key(prefix: &str, limit: &str, algorithm: Algorithm, key: &str) -> String {
-    state_name(prefix, limit, algorithm, key)
+/// What all keys of ours have in common: how they begin, and which lie together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Naming<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) colocate: Colocate,
 }
 
-/// What the names of all of a key's states begin with, as far as their place goes.
-pub(crate) fn tagged(prefix: &str, key: &str) -> String {
-    state_key(prefix, "", Algorithm::TokenBucket, key)
+/// The hash tag of a key's states, which says where they lie.
+pub(crate) fn tag(colocate: Colocate, key: &str) -> Cow<'_, str> {
+    colocate.tag(key)
+}
+
+/// The key of a state.
+pub(crate) fn state_key(
+    naming: Naming<'_>,
+    limit: &str,
+    algorithm: Algorithm,
+    key: &str,
+) -> String {
+    state_name(naming.prefix, naming.colocate, limit, algorithm, key)
+}
+
+/// A name that lies where all states of a key do.
+pub(crate) fn tagged(naming: Naming<'_>, key: &str) -> String {
+    state_key(naming, "", Algorithm::TokenBucket, key)
 }
 
 /// The key of a reservation's record, beside its state.
@@ -35,10 +55,15 @@ pub(crate) struct Parsed {
     pub(crate) record: bool,
 }
 
-/// Reads a key back; `None` for one that is not ours.
+/// Reads a key back, whatever lies together; `None` for one that is not ours.
 pub(crate) fn parse(prefix: &str, name: &str) -> Option<Parsed> {
     let rest = name.strip_prefix(prefix)?.strip_prefix(":{")?;
-    let (key, rest) = rest.split_once("}:")?;
+    let (tag, rest) = rest.split_once('}')?;
+    let (beside, rest) = rest.split_once(':')?;
+    let key = match tag == tag_of_all() {
+        true => beside.to_owned(),
+        false => format!("{tag}{beside}"),
+    };
     let mut parts: Vec<&str> = rest.split(':').collect();
     let record = parts.len() >= 3 && parts[parts.len() - 2] == "r";
     if record {
@@ -50,7 +75,11 @@ pub(crate) fn parse(prefix: &str, name: &str) -> Option<Parsed> {
         _ => return None,
     };
     let algorithm = Algorithm::ALL.into_iter().find(|known| known.suffix() == suffix)?;
-    Some(Parsed { limit: unescape(limit)?, algorithm, key: unescape(key)?, record })
+    Some(Parsed { limit: unescape(limit)?, algorithm, key: unescape(&key)?, record })
+}
+
+fn tag_of_all() -> Cow<'static, str> {
+    tag(Colocate::All, "")
 }
 
 fn unescape(text: &str) -> Option<String> {
@@ -85,12 +114,18 @@ pub(crate) fn pattern(prefix: &str) -> String {
 mod tests {
     use super::*;
 
+    fn everything() -> impl Iterator<Item = (Algorithm, Colocate)> {
+        let with = |algorithm| Colocate::ALL.map(|colocate| (algorithm, colocate));
+        Algorithm::ALL.into_iter().flat_map(with)
+    }
+
     #[test]
     fn a_name_is_read_back_as_written() {
         for limit in ["global", "api", "per-key/1s", "a:b"] {
-            for key in ["alice", "global", "a}:b{%:r:", "ключ", "\n"] {
-                for algorithm in Algorithm::ALL {
-                    let name = state_key("rl", limit, algorithm, key);
+            for key in ["alice", "global", "a}:b{%:r:", "ключ", "\n", "acme|bob", "|", "%all"] {
+                for (algorithm, colocate) in everything() {
+                    let naming = Naming { prefix: "rl", colocate };
+                    let name = state_key(naming, limit, algorithm, key);
                     let parsed = parse("rl", &name).unwrap();
                     assert_eq!((&*parsed.limit, &*parsed.key), (limit, key));
                     assert_eq!((parsed.algorithm, parsed.record), (algorithm, false));

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Entry, Filter, Part, RedisUrl, Request, Store, StoreError,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Part, RedisUrl, Request, Store,
+    StoreError,
 };
 
 use crate::call::{amend_call, amended, answer, decide_call};
 use crate::driver::{Fault, Reply};
 use crate::error::store_error;
 use crate::look;
-use crate::names::tagged;
+use crate::names::{Naming, tagged};
 use crate::script::{AMEND, Call, DECIDE, Script};
 use crate::topology::Topology;
 
@@ -24,6 +25,8 @@ const CONNECT_PATIENCE: Duration = Duration::from_millis(350);
 pub struct Settings {
     /// Begins every key.
     pub prefix: String,
+    /// Which keys' states lie together where they are spread.
+    pub colocate: Colocate,
     /// Decides by this time instead of the server's, for simulations and tests.
     pub virtual_clock: Option<Arc<dyn Clock>>,
     /// How many connections are held to each server.
@@ -38,6 +41,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             prefix: "rl".to_owned(),
+            colocate: Colocate::default(),
             virtual_clock: None,
             connections: 2,
             connect_patience: CONNECT_PATIENCE,
@@ -88,6 +92,16 @@ impl RedisStore {
         &self.settings.prefix
     }
 
+    /// Which keys' states lie together.
+    #[must_use]
+    pub fn colocate(&self) -> Colocate {
+        self.settings.colocate
+    }
+
+    fn naming(&self) -> Naming<'_> {
+        Naming { prefix: &self.settings.prefix, colocate: self.settings.colocate }
+    }
+
     fn error(&self, fault: &Fault) -> StoreError {
         store_error(&self.place, fault)
     }
@@ -105,12 +119,12 @@ impl RedisStore {
     }
 
     async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        let call = decide_call(&self.settings.prefix, self.now_us(), request);
+        let call = decide_call(self.naming(), self.now_us(), request);
         answer(request, &self.run(&self.decide, &call).await?)
     }
 
     async fn amend_one(&self, amendment: &Amendment<'_>) -> Result<Amended, StoreError> {
-        let call = amend_call(&self.settings.prefix, self.now_us(), amendment)?;
+        let call = amend_call(self.naming(), self.now_us(), amendment)?;
         match self.run(&self.amend, &call).await?.as_slice() {
             &[what, forgiven] => Ok(amended((what, u64::try_from(forgiven).unwrap_or(0)))),
             _ => Err(unreadable()),
@@ -150,7 +164,7 @@ impl Store for RedisStore {
     }
 
     fn part(&self, key: &str) -> Part {
-        self.topology.part(&tagged(&self.settings.prefix, key))
+        self.topology.part(&tagged(self.naming(), key))
     }
 
     fn shards(&self) -> usize {

@@ -1,7 +1,8 @@
 //! Owns [`AnyStore`]: one of the stores there are.
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Entry, Filter, Request, Store, StoreError,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Request, Store, StoreError,
+    state_name,
 };
 use tollkeeper_memory::{MemoryStore, Stats};
 #[cfg(feature = "redis")]
@@ -39,14 +40,15 @@ impl<C: Clock> AnyStore<C> {
         }
     }
 
-    /// What every key begins with.
+    /// What a state is called on the server, or would be.
     #[must_use]
-    pub fn prefix(&self) -> &str {
-        match self {
-            Self::Memory(_) => "rl",
+    pub fn name_of(&self, entry: &Entry) -> String {
+        let (prefix, colocate) = match self {
+            Self::Memory(_) => ("rl", Colocate::default()),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.prefix(),
-        }
+            Self::Redis(store) => (store.prefix(), store.colocate()),
+        };
+        state_name(prefix, colocate, &entry.limit, entry.algorithm, &entry.key)
     }
 
     /// Waits until the store can be asked, or cannot.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tollkeeper_core::{Entry, Field, Quota, describe, describe_raw, state_name};
+use tollkeeper_core::{Entry, Field, Quota, describe, describe_raw};
 
 use super::Engine;
 use super::problem::{Problem, echo};
@@ -65,7 +65,7 @@ pub(super) async fn state(
     let entries = engine.inspect(query.rule.as_deref(), query.key.as_deref(), most).await?;
     let policy = engine.policy();
     let named = |rule: &str| query.rule.as_deref().is_none_or(|wanted| wanted == rule);
-    let (store, prefix) = (engine.store().kind(), engine.store().prefix());
+    let store = engine.store().kind();
     let mut shown = Map::new();
     for rule in policy.rules().iter().filter(|rule| named(rule.name())) {
         shown.insert(rule.name().to_owned(), empty(store, rule.algorithm().name()));
@@ -79,7 +79,7 @@ pub(super) async fn state(
             group["algorithm"] = Value::Null;
         }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
-            let name = state_name(prefix, &entry.limit, entry.algorithm, &entry.key);
+            let name = engine.store().name_of(entry);
             keys.insert(name, one_state(policy.quota(&entry.limit), entry));
         }
     }
