@@ -17,6 +17,12 @@ const SERVER: &str =
 /// A URL that names a server by its socket.
 const SOCKET: &str = r"^redis\+unix:///[^\s?#]*[^\s?#/](\?((db|user|pass)=[^\s&#]*(&|$))*)?$";
 
+/// A URL that names sentinels, and the master that they watch.
+const SENTINELS: &str = r"^rediss?\+sentinel://([^\s/?#]*@)?[^\s/?#@]+/[A-Za-z0-9._-]+(/[0-9]*)?(\?((sentinel_user|sentinel_password)=[^\s&#]*(&|$))*)?$";
+
+/// A URL that names nodes of a cluster.
+const CLUSTER: &str = r"^rediss?\+cluster://([^\s/?#]*@)?[^\s/?#@]+/?0?\??$";
+
 /// The JSON Schema (draft 2020-12) of the policy file, as indented JSON.
 ///
 /// ```
@@ -108,6 +114,8 @@ fn kind(kind: &Kind) -> Value {
             { "const": "memory://" },
             { "type": "string", "pattern": SERVER },
             { "type": "string", "pattern": SOCKET },
+            { "type": "string", "pattern": SENTINELS },
+            { "type": "string", "pattern": CLUSTER },
             variable(),
         ] }),
         Kind::Upstream => json!({ "anyOf": [

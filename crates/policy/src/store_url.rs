@@ -5,9 +5,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-pub use tollkeeper_core::{RedisAddress, RedisUrl, Secret};
+pub use tollkeeper_core::{HostPort, RedisAddress, RedisUrl, Secret};
 
 mod parse;
+mod several;
 
 pub(crate) use parse::EXPECTED;
 
@@ -29,7 +30,8 @@ pub enum StoreUrl {
     /// `memory://`: this process.
     #[default]
     Memory,
-    /// `redis://`, `rediss://` or `redis+unix://`: a server.
+    /// `redis://`, `rediss://` or `redis+unix://`: a server. `redis+sentinel://` or
+    /// `redis+cluster://`: several that are one store.
     Redis(RedisUrl),
 }
 
