@@ -4,7 +4,8 @@
 
 mod slots;
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::moment::until;
@@ -26,15 +27,23 @@ pub struct Node {
     id: String,
 }
 
+/// How a node is launched.
+type How = Box<dyn Fn(Launch) -> Launch + Send + Sync>;
+
 /// The nodes of a cluster.
-#[derive(Debug)]
 pub struct Cluster {
     /// The nodes: first those that hold slots at first, in the order of the slots, then their
     /// replicas in the same order.
     pub nodes: Vec<Node>,
-    launch: fn(Launch) -> Launch,
-    program: std::path::PathBuf,
+    how: How,
+    program: PathBuf,
     timeout: String,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("nodes", &self.nodes).finish_non_exhaustive()
+    }
 }
 
 impl Cluster {
@@ -44,16 +53,16 @@ impl Cluster {
         Self::of(program, 3, 1, timeout, |launch| launch)
     }
 
-    /// `masters` nodes that share the slots, with `replicas` of each, launched as `launch` has it.
+    /// `masters` nodes that share the slots, with `replicas` of each, launched as `how` says.
     pub fn of(
         program: impl AsRef<Path>,
         masters: usize,
         replicas: usize,
         timeout: Duration,
-        launch: fn(Launch) -> Launch,
+        how: impl Fn(Launch) -> Launch + Send + Sync + 'static,
     ) -> Result<Self, String> {
         let (program, timeout) = (program.as_ref().to_owned(), timeout.as_millis().to_string());
-        let mut cluster = Self { nodes: Vec::new(), launch, program, timeout };
+        let mut cluster = Self { nodes: Vec::new(), how: Box::new(how), program, timeout };
         let count = masters * (1 + replicas);
         cluster.nodes = all((0..count).map(|_| || cluster.launch()))?;
         for (nth, node) in cluster.nodes.iter().enumerate() {
@@ -77,7 +86,7 @@ impl Cluster {
     }
 
     fn launch(&self) -> Result<Node, String> {
-        let launch = (self.launch)(Launch::new(&self.program).cluster()?);
+        let launch = (self.how)(Launch::new(&self.program).cluster()?);
         let server = launch
             .args(&["--cluster-node-timeout", &self.timeout])
             .args(&["--cluster-replica-validity-factor", "0"])
@@ -94,9 +103,10 @@ impl Cluster {
         node.server.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
         self.nodes.push(node);
         self.meet()?;
-        let count = self.nodes.len().to_string();
-        let known = format!("cluster_known_nodes:{count}");
-        self.wait_for("the new node", |info| info.contains(&known))?;
+        let ids: Vec<&str> = self.nodes.iter().map(|node| node.id.as_str()).collect();
+        let knows_all = |told: &str| ids.iter().all(|id| told.contains(id));
+        self.wait_for("NODES", |told| knows_all(told) && !told.contains("handshake"))?;
+        self.wait_until_ready()?;
         Ok(self.nodes.len() - 1)
     }
 
@@ -151,7 +161,7 @@ impl Cluster {
     /// Waits until all nodes that run think that all is well, and replicas have what their masters
     /// have.
     pub fn wait_until_ready(&self) -> Result<(), String> {
-        self.wait_for("the cluster", |info| info.contains("cluster_state:ok"))?;
+        self.wait_for("INFO", |info| info.contains("cluster_state:ok"))?;
         let is_linked = |node: &Node| {
             let info = node.server.command(&["INFO", "replication"]).map(|info| info.to_string());
             info.is_ok_and(|info| {
@@ -162,15 +172,16 @@ impl Cluster {
         until(PATIENCE, all_are).ok_or_else(|| format!("no replicas within {PATIENCE:?}"))
     }
 
+    /// Waits until what every node says holds.
     fn wait_for(&self, what: &str, holds: impl Fn(&str) -> bool) -> Result<(), String> {
         let all_say = || {
             let says = |node: &Node| {
-                let info = node.server.command(&["CLUSTER", "INFO"]).map(|info| info.to_string());
-                info.is_ok_and(|info| holds(&info))
+                let told = node.server.command(&["CLUSTER", what]).map(|told| told.to_string());
+                told.is_ok_and(|told| holds(&told))
             };
             self.nodes.iter().all(says).then_some(())
         };
-        until(PATIENCE, all_say).ok_or_else(|| format!("{what}: not within {PATIENCE:?}"))
+        until(PATIENCE, all_say).ok_or_else(|| format!("CLUSTER {what}: not within {PATIENCE:?}"))
     }
 
     fn keeper(&self, node: usize) -> Result<Connection, String> {

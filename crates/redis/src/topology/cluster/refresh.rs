@@ -90,7 +90,8 @@ impl Shared {
         let others = self.seeds.iter().chain(&replicas).filter(is_known).take(MOST_OTHERS);
         let (more, faults) = gather(others.map(|place| self.ask(place)), patience).await;
         views.extend(more);
-        let none = || faults.into_iter().next().unwrap_or_else(no_cluster);
+        let text = "no node of it holds any slot".to_owned();
+        let none = || faults.into_iter().next().unwrap_or(Fault::Unconnected { text });
         best(views).ok_or_else(none)
     }
 

@@ -70,16 +70,15 @@ fn slot(reply: &Reply) -> Option<u16> {
 fn place_of(node: &Reply, from: &HostPort) -> Option<HostPort> {
     let [host, port, rest @ ..] = node.list()? else { return None };
     let port = u16::try_from(port.whole()?).ok().filter(|port| *port != 0)?;
-    let host = match host.text() {
-        None if *host == Reply::Nothing => from.host.clone(),
-        None => return None,
-        Some("") => from.host.clone(),
-        Some("?") => {
+    let told = match (host, host.text()) {
+        (Reply::Nothing, _) => String::new(),
+        (_, Some("?")) => {
             let names = rest.get(1)?.texts()?;
             names.chunks_exact(2).find(|pair| pair[0] == "ip").map(|pair| pair[1].clone())?
         }
-        Some(host) => host.to_owned(),
+        (_, host) => host?.to_owned(),
     };
+    let host = if told.is_empty() { from.host.clone() } else { told };
     Some(HostPort { host, port })
 }
 
@@ -115,7 +114,8 @@ mod tests {
             range(100, 199, vec![node(Reply::Nothing, 3, &[])]),
             range(200, 299, vec![node(text(""), 4, &[])]),
             range(300, 399, vec![node(text("?"), 5, &["ip", "10.0.0.5"])]),
-            range(400, 499, vec![node(text("a.example"), 6, &["ip", "10.0.0.6"])]),
+            range(400, 449, vec![node(text("a.example"), 6, &["ip", "10.0.0.6"])]),
+            range(450, 499, vec![node(text("?"), 9, &["ip", ""])]),
             // Nobody can be reached there.
             range(500, 599, vec![node(text("?"), 7, &[])]),
             range(600, 16383, vec![node(text("::1"), 8, &[])]),
@@ -131,6 +131,7 @@ mod tests {
                 (200, place("asked", 4)),
                 (300, place("10.0.0.5", 5)),
                 (400, place("a.example", 6)),
+                (450, place("asked", 9)),
                 (600, place("::1", 8)),
             ]
         );
