@@ -21,6 +21,7 @@ mod reload;
 mod rules;
 mod serve;
 mod simulate;
+mod topology;
 #[cfg(feature = "otlp")]
 mod traces;
 mod validate;
