@@ -114,8 +114,10 @@ impl RedisUrl {
     }
 }
 
+/// The places, whatever order they were written in: by its place a store is known again.
 fn listed(places: &[HostPort]) -> String {
-    let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+    let mut places: Vec<String> = places.iter().map(ToString::to_string).collect();
+    places.sort_unstable();
     places.join(",")
 }
 

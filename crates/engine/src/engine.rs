@@ -10,18 +10,20 @@ use tollkeeper_core::{Answer, Request, Store, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
-use crate::breaker::BreakerState;
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback, one};
-use crate::guard::{Deadline, Guard, Health};
+use crate::guard::{Deadline, Health};
+use crate::guards::Guards;
 use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
 use crate::observe::{Deaf, Observer};
+use crate::parts::{Fate, Spread, spread};
 use crate::timer::Timer;
 use crate::verdict::Verdict;
 
 mod admin;
 mod amend;
+mod apart;
 mod judge;
 
 pub use judge::{Encounter, Judgement};
@@ -42,7 +44,7 @@ pub struct Engine<S, L = S> {
 /// What a store that can fail needs beside it.
 #[derive(Debug)]
 struct Safety<L> {
-    guard: Guard,
+    guards: Guards,
     fallback: Fallback<L>,
 }
 
@@ -57,6 +59,8 @@ struct Ready {
 struct Decided {
     answer: Answer,
     choices: SmallVec<[OnFailure; 4]>,
+    /// What became of each limit, where they lie in several parts of the store.
+    apart: Option<Box<[Fate]>>,
 }
 
 impl<S: Store> Engine<S> {
@@ -84,14 +88,10 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<Self, EngineError> {
         let observer: Arc<dyn Observer> = Arc::new(Deaf);
         let settings = policy.store();
-        let guard = Guard::new(
-            timer,
-            Arc::clone(&observer),
-            settings.timeout_us,
-            u64::from_ne_bytes(random_bytes()?),
-        );
+        let seed = u64::from_ne_bytes(random_bytes()?);
+        let guards = Guards::new(&timer, &observer, settings.timeout_us, seed);
         let fallback = Fallback::new(local);
-        let safety = Some(Safety { guard, fallback });
+        let safety = Some(Safety { guards, fallback });
         Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
     }
 
@@ -99,7 +99,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     #[must_use]
     pub fn observed(mut self, observer: Arc<dyn Observer>) -> Self {
         if let Some(safety) = &mut self.safety {
-            safety.guard.observed(Arc::clone(&observer));
+            safety.guards.observed(&observer);
         }
         self.observer = observer;
         self
@@ -119,6 +119,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let fixed = [
             ("store.url", old.url == new.url),
             ("store.prefix", old.prefix == new.prefix),
+            ("store.colocate", old.colocate == new.colocate),
             ("store.connections", old.connections == new.connections),
             ("store.ca", old.ca == new.ca),
             ("store.max_keys", old.max_keys == new.max_keys),
@@ -128,7 +129,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             return Err(ReloadError { field });
         }
         if let Some(safety) = &self.safety {
-            safety.guard.set_timeout(new.timeout_us);
+            safety.guards.set_timeout(new.timeout_us);
         }
         self.policy.store(Arc::new(policy));
         Ok(())
@@ -146,11 +147,17 @@ impl<S: Store, L: Store> Engine<S, L> {
         self.safety.as_ref().map(|safety| safety.fallback.local())
     }
 
-    /// How the store is. One that cannot fail is well.
+    /// How the store is: as the worst of its servers. One that cannot fail is well.
     #[must_use]
     pub fn health(&self) -> Health {
-        let well = Health { breaker: BreakerState::Closed, down_for_us: 0 };
-        self.safety.as_ref().map_or(well, |safety| safety.guard.health())
+        let shards = self.store.shards();
+        self.safety.as_ref().map_or(Health::WELL, |safety| safety.guards.worst(shards))
+    }
+
+    /// How one of the store's servers is.
+    #[must_use]
+    pub fn shard_health(&self, shard: usize) -> Health {
+        self.safety.as_ref().map_or(Health::WELL, |safety| safety.guards.of(shard).health())
     }
 
     /// Decides one request.
@@ -158,7 +165,8 @@ impl<S: Store, L: Store> Engine<S, L> {
         self.decide(self.ready_for(ask, None)?).await
     }
 
-    /// Decides many requests, each by itself, in one pass over the store.
+    /// Decides many requests, each by itself, in one pass over the store. Each has one key, and so
+    /// lies in one part of the store.
     pub async fn check_many(&self, asks: &[Ask<'_>]) -> Vec<Result<Verdict, EngineError>> {
         if let Some(safety) = &self.safety {
             return self.check_many_guarded(safety, asks).await;
@@ -196,7 +204,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Vec<Result<Verdict, EngineError>> {
         let mut verdicts = Vec::with_capacity(asks.len());
         for some in asks.chunks(BATCH_WIDTH) {
-            let deadline = safety.guard.begin();
+            let deadline = safety.guards.begin();
             let mut under_way = Vec::with_capacity(some.len());
             for ask in some {
                 under_way.push(self.check_by(safety, *ask, deadline));
@@ -240,9 +248,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         let decided = match &self.safety {
             None => {
                 let request = [ready.met.request(ready.ticket)?];
-                by_store(one(self.store.decide(&request).await)?)
+                match spread(&self.store, request[0].checks()) {
+                    Spread::One(_) => by_store(one(self.store.decide(&request).await)?),
+                    Spread::Several(pieces) => self.decide_apart(&request[0], &pieces).await?,
+                }
             }
-            Some(safety) => self.decide_guarded(safety, &ready, safety.guard.begin()).await?,
+            Some(safety) => self.decide_guarded(safety, &ready, safety.guards.begin()).await?,
         };
         self.verdict(ready, decided)
     }
@@ -253,10 +264,19 @@ impl<S: Store, L: Store> Engine<S, L> {
         ready: &Ready,
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
-        let Safety { guard, fallback } = safety;
+        let Safety { guards, fallback } = safety;
         let request = [ready.met.request(ready.ticket)?];
-        let asked = Asked { met: &ready.met, ticket: ready.ticket };
-        match guard.call(deadline, async { one(self.store.decide(&request).await) }).await {
+        let shard = match spread(&self.store, request[0].checks()) {
+            Spread::One(part) => part.shard,
+            Spread::Several(pieces) => {
+                let [request] = &request;
+                return self.decide_apart_guarded(safety, ready, request, &pieces, deadline).await;
+            }
+        };
+        let asked = Asked::all(&ready.met, ready.ticket);
+        let name = || self.store.shard_name(shard);
+        let call = async { one(self.store.decide(&request).await) };
+        match guards.of(shard).call(deadline, name, call).await {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
                 Ok(by_store(answer))
@@ -264,19 +284,23 @@ impl<S: Store, L: Store> Engine<S, L> {
             // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
                 let answer = fallback.decide(asked).await?;
-                Ok(Decided { answer, choices: Fallback::<L>::choices(asked.met) })
+                let choices = Fallback::<L>::choices(asked.met);
+                Ok(Decided { choices, ..by_store(answer) })
             }
         }
     }
 
     fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
-        let Decided { answer, choices } = decided;
+        let Decided { answer, choices, apart } = decided;
         let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle {
             handle.local = !choices.is_empty();
+            if let Some(fates) = &apart {
+                handle.mark_local(ready.met.limits().zip(fates).filter(|(_, fate)| fate.local));
+            }
         }
-        let verdict = Verdict { met: ready.met, answer, decision, handle, choices };
+        let verdict = Verdict { met: ready.met, answer, decision, handle, choices, apart };
         self.observer.decided(&verdict);
         Ok(verdict)
     }
@@ -300,7 +324,7 @@ fn ready(
 }
 
 fn by_store(answer: Answer) -> Decided {
-    Decided { answer, choices: SmallVec::new() }
+    Decided { answer, choices: SmallVec::new(), apart: None }
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {

@@ -9,6 +9,7 @@ use tollkeeper_policy::OnFailure;
 
 use crate::error::EngineError;
 use crate::met::{Met, MetLimit};
+use crate::parts::Which;
 
 /// When a request that a failed store denied may come again: by then a store that is back is asked.
 const CLOSED_RETRY_US: u64 = 1_000_000;
@@ -24,6 +25,31 @@ pub(crate) struct Fallback<L> {
 pub(crate) struct Asked<'a> {
     pub(crate) met: &'a Met,
     pub(crate) ticket: Option<Ticket>,
+    /// Which of the limits; the others lie in another part of the store.
+    pub(crate) which: Which,
+}
+
+impl<'a> Asked<'a> {
+    /// All that is met.
+    pub(crate) fn all(met: &'a Met, ticket: Option<Ticket>) -> Self {
+        Self { met, ticket, which: Which::ALL }
+    }
+
+    fn limits(&self) -> impl Iterator<Item = MetLimit<'a>> {
+        self.which.of(self.met.limits())
+    }
+
+    /// What each limit does without the store.
+    fn choices(&self) -> SmallVec<[OnFailure; 4]> {
+        let standing = self.met.policy().store().on_failure;
+        self.limits().map(|met| met.on_failure.unwrap_or(standing)).collect()
+    }
+
+    /// What this process may admit of each limit.
+    fn shares(&self) -> SmallVec<[Quota; 4]> {
+        let nodes = self.met.policy().store().nodes;
+        self.limits().map(|met| met.quota.share(nodes)).collect()
+    }
 }
 
 impl<L: Store> Fallback<L> {
@@ -37,25 +63,34 @@ impl<L: Store> Fallback<L> {
 
     /// What each limit does without the store, in their order.
     pub(crate) fn choices(met: &Met) -> SmallVec<[OnFailure; 4]> {
-        let standing = met.policy().store().on_failure;
-        met.limits().map(|met| met.on_failure.unwrap_or(standing)).collect()
+        Asked::all(met, None).choices()
     }
 
     /// Decides without the store. Limits that fail open admit; those that fail closed deny, and
     /// then nothing is charged; the others are decided here, all or nothing.
     pub(crate) async fn decide(&self, asked: Asked<'_>) -> Result<Answer, EngineError> {
-        let choices = Self::choices(asked.met);
-        let mut limits = asked.met.limits().zip(&choices);
+        self.ask(asked, false).await
+    }
+
+    /// The numbers as they are.
+    pub(crate) async fn look(&self, asked: Asked<'_>) -> Result<Answer, EngineError> {
+        self.ask(asked, true).await
+    }
+
+    async fn ask(&self, asked: Asked<'_>, look: bool) -> Result<Answer, EngineError> {
+        let choices = asked.choices();
+        let mut limits = asked.limits().zip(&choices);
         let denied = limits.any(|(met, choice)| *choice == OnFailure::Closed && !met.shadow);
-        let shares = shares(asked.met);
-        let checks = asked.met.limits().zip(&shares).zip(&choices);
+        let shares = asked.shares();
+        let checks = asked.limits().zip(&shares).zip(&choices);
         let local = checks.filter(|(_, choice)| **choice == OnFailure::Static);
+        let free = denied || look;
         let local =
-            local.map(|((met, quota), _)| met.check(quota, if denied { 0 } else { met.cost }));
+            local.map(|((met, quota), _)| met.check(quota, if free { 0 } else { met.cost }));
         let request = Request::new(local, asked.ticket)?;
         let answer = one(self.local.decide(&[request]).await)?;
         let mut decided = answer.outcomes().iter();
-        let outcomes = asked.met.limits().zip(&choices).map(|(met, choice)| match choice {
+        let outcomes = asked.limits().zip(&choices).map(|(met, choice)| match choice {
             OnFailure::Static => decided.next().copied().unwrap_or_else(|| open(met.quota, false)),
             OnFailure::Closed => closed(met.quota, met.shadow),
             _ => open(met.quota, met.shadow),
@@ -67,9 +102,8 @@ impl<L: Store> Fallback<L> {
 
     /// Lets the local limiter know what the store said, so that it begins where the store ended.
     pub(crate) async fn learn(&self, asked: Asked<'_>, answer: &Answer) {
-        let shares = shares(asked.met);
-        let choices = Self::choices(asked.met);
-        let limits = asked.met.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
+        let (shares, choices) = (asked.shares(), asked.choices());
+        let limits = asked.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
         for (((met, quota), _), outcome) in
             limits.filter(|((_, choice), _)| **choice == OnFailure::Static)
         {
@@ -102,8 +136,17 @@ impl<L: Store> Fallback<L> {
         met: &Met,
         change: impl Fn(&MetLimit<'_>) -> Change,
     ) -> Vec<Result<Amended, StoreError>> {
-        let shares = shares(met);
-        let amendments: SmallVec<[Amendment<'_>; 4]> = met
+        self.amend_only(Asked::all(met, None), change).await
+    }
+
+    /// The same for some of the limits.
+    pub(crate) async fn amend_only(
+        &self,
+        asked: Asked<'_>,
+        change: impl Fn(&MetLimit<'_>) -> Change,
+    ) -> Vec<Result<Amended, StoreError>> {
+        let shares = asked.shares();
+        let amendments: SmallVec<[Amendment<'_>; 4]> = asked
             .limits()
             .zip(&shares)
             .map(|(met, quota)| Amendment {
@@ -115,12 +158,6 @@ impl<L: Store> Fallback<L> {
             .collect();
         self.local.amend(&amendments).await
     }
-}
-
-/// What this process may admit of each limit.
-fn shares(met: &Met) -> SmallVec<[Quota; 4]> {
-    let nodes = met.policy().store().nodes;
-    met.limits().map(|met| met.quota.share(nodes)).collect()
 }
 
 /// The only answer of a call with one request.

@@ -29,6 +29,11 @@ pub struct Health {
     pub down_for_us: u64,
 }
 
+impl Health {
+    /// Nothing is wrong.
+    pub(crate) const WELL: Self = Self { breaker: BreakerState::Closed, down_for_us: 0 };
+}
+
 /// When a decision began, and when it must be told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
@@ -77,16 +82,21 @@ impl Guard {
         Deadline { began_us, at_us: began_us + self.timeout_us() }
     }
 
+    pub(crate) fn is_past(&self, deadline: Deadline) -> bool {
+        self.timer.now_us() >= deadline.at_us
+    }
+
     pub(crate) fn health(&self) -> Health {
         let breaker = self.breaker.lock();
         Health { breaker: breaker.state(), down_for_us: breaker.down_for_us(self.timer.now_us()) }
     }
 
     /// What `call` answers, unless the store is not to be asked or does not answer by the
-    /// deadline. A call that was begun is never begun again.
+    /// deadline. A call that was begun is never begun again. `name` is what the server is called.
     pub(crate) async fn call<T>(
         &self,
         deadline: Deadline,
+        name: impl Fn() -> String,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let Deadline { began_us, at_us } = deadline;
@@ -95,8 +105,24 @@ impl Guard {
         under_way.ended = true;
         let now_us = self.timer.now_us();
         self.observer.store_called(now_us.saturating_sub(began_us));
-        self.learn(began_us, now_us, answered.as_ref().err());
+        self.learn(began_us, now_us, name, answered.as_ref().err());
         answered
+    }
+
+    /// Gives back what a call was charged. It goes whatever the breaker says and however many are
+    /// under way, and it is begun even at the deadline; whether it was answered by then is told.
+    pub(crate) async fn give_back<T>(
+        &self,
+        deadline: Deadline,
+        name: impl Fn() -> String,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) {
+        let mut owed = Owed { guard: self, name: &name, paid: false };
+        let answered = self.by(deadline.at_us, self.timeout_us(), call).await;
+        owed.paid = true;
+        if let Err(error) = answered {
+            self.observer.kept_charge(&name(), &error);
+        }
     }
 
     /// The same without the breaker, for calls that are long and rare.
@@ -145,7 +171,13 @@ impl Guard {
         .await
     }
 
-    fn learn(&self, began_us: u64, now_us: u64, error: Option<&StoreError>) {
+    fn learn(
+        &self,
+        began_us: u64,
+        now_us: u64,
+        name: impl Fn() -> String,
+        error: Option<&StoreError>,
+    ) {
         let turn = {
             let mut breaker = self.breaker.lock();
             match error {
@@ -163,7 +195,23 @@ impl Guard {
                 StoreChange::Down { reason: error.map_or_else(String::new, ToString::to_string) }
             }
         };
-        self.observer.store_changed(&change);
+        self.observer.store_changed(&name(), &change);
+    }
+}
+
+/// A charge that is being given back. Its caller may go away before that was answered.
+struct Owed<'a, N: Fn() -> String> {
+    guard: &'a Guard,
+    name: &'a N,
+    paid: bool,
+}
+
+impl<N: Fn() -> String> Drop for Owed<'_, N> {
+    fn drop(&mut self) {
+        if !self.paid {
+            let error = StoreError::may_have_run("nobody waited for the answer");
+            self.guard.observer.kept_charge(&(self.name)(), &error);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use tollkeeper_core::Algorithm;
 use tollkeeper_core::limits::{MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES};
 
 use crate::ask::Target;
+use crate::met::MetLimit;
 
 /// Begins every handle's text.
 const PREFIX: &str = "tk1_";
@@ -19,6 +20,10 @@ const MAX_TEXT_BYTES: usize = 2 * (MAX_CHECKS + 1) * (MAX_KEY_BYTES + 2 * MAX_NA
 
 /// Stands for no tier; no tier has a control character in its name.
 const NO_TIER: &str = "\0";
+
+/// Say where what is held under a rule is: in this process, or in the store.
+const HERE: &str = "h";
+const THERE: &str = "s";
 
 /// What a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,9 @@ pub(crate) struct OwnedRule {
     pub(crate) name: String,
     pub(crate) tier: Option<String>,
     pub(crate) key: String,
+    /// Whether what is held under it is held in this process alone, though not all of it is: its
+    /// part of the store gave no answer.
+    pub(crate) local: bool,
 }
 
 impl OwnedTarget {
@@ -79,10 +87,22 @@ impl OwnedRule {
         [&self.name, self.tier.as_deref().unwrap_or(NO_TIER), &self.key]
     }
 
+    /// The same with where it is held, for handles of which some is held here and some there.
+    fn parts_and_place(&self) -> [&str; 4] {
+        let [name, tier, key] = self.parts();
+        [name, tier, key, if self.local { HERE } else { THERE }]
+    }
+
     fn of_parts(parts: &[String]) -> Option<Self> {
-        let [name, tier, key] = parts else { return None };
+        let (name, tier, key, local) = match parts {
+            [name, tier, key] => (name, tier, key, false),
+            [name, tier, key, place] if place == HERE || place == THERE => {
+                (name, tier, key, place == HERE)
+            }
+            _ => return None,
+        };
         let tier = (tier != NO_TIER).then(|| tier.clone());
-        Some(Self { name: name.clone(), tier, key: key.clone() })
+        Some(Self { name: name.clone(), tier, key: key.clone(), local })
     }
 }
 
@@ -91,6 +111,24 @@ impl Handle {
     #[must_use]
     pub fn kind(&self) -> HandleKind {
         self.kind
+    }
+
+    /// Remembers which rules hold theirs in this process alone: those of these limits.
+    pub(crate) fn mark_local<'a, T>(&mut self, limits: impl Iterator<Item = (MetLimit<'a>, T)>) {
+        let OwnedTarget::Rules(rules) = &mut self.target else { return };
+        for (met, _) in limits {
+            let its = |rule: &&mut OwnedRule| rule.name == met.rule && rule.key == met.key;
+            rules.iter_mut().filter(its).for_each(|rule| rule.local = true);
+        }
+    }
+
+    /// Whether some of it, but not all, is held in this process alone.
+    pub(crate) fn is_apart(&self) -> bool {
+        let rules = match &self.target {
+            OwnedTarget::Rules(rules) => rules.as_slice(),
+            _ => &[],
+        };
+        rules.iter().any(|rule| rule.local)
     }
 }
 
@@ -103,6 +141,9 @@ impl fmt::Display for Handle {
                 (b'i', vec![limit, algorithm.map_or("", Algorithm::name)])
             }
             OwnedTarget::EveryRule => (b'e', vec![]),
+            OwnedTarget::Rules(rules) if self.is_apart() => {
+                (b'x', rules.iter().flat_map(OwnedRule::parts_and_place).collect())
+            }
             OwnedTarget::Rules(rules) => (b'm', rules.iter().flat_map(OwnedRule::parts).collect()),
         };
         let kind = match (self.kind, self.local) {
@@ -160,9 +201,13 @@ fn parse(bytes: &[u8]) -> Option<Handle> {
             OwnedTarget::Inline { limit: limit.clone(), algorithm }
         }
         (b'e', []) => OwnedTarget::EveryRule,
-        (b'm', parts) => OwnedTarget::Rules(
-            parts.chunks(3).map(OwnedRule::of_parts).collect::<Option<Vec<_>>>()?,
-        ),
+        (b'm' | b'x', parts) => {
+            let size = if tag == b'm' { 3 } else { 4 };
+            let whole = parts.chunks(size).all(|rule| rule.len() == size);
+            let rules = parts.chunks(size).filter(|_| whole).map(OwnedRule::of_parts);
+            let rules = rules.collect::<Option<Vec<_>>>().filter(|_| whole)?;
+            OwnedTarget::Rules(rules)
+        }
         _ => return None,
     };
     let local = kind.is_ascii_uppercase();
@@ -183,6 +228,10 @@ mod tests {
         Handle { kind, id, target, key: key.to_owned(), local: false }
     }
 
+    fn rule(name: &str, tier: Option<&str>, key: &str, local: bool) -> OwnedRule {
+        OwnedRule { name: name.into(), tier: tier.map(str::to_owned), key: key.into(), local }
+    }
+
     #[test]
     fn a_handle_is_read_back_as_written() {
         let inline = |algorithm| OwnedTarget::Inline { limit: "5/30s".into(), algorithm };
@@ -192,9 +241,10 @@ mod tests {
             inline(Some(Algorithm::Concurrency)),
             OwnedTarget::EveryRule,
             OwnedTarget::Rules(vec![
-                OwnedRule { name: "a".into(), tier: None, key: "k|1".into() },
-                OwnedRule { name: "b".into(), tier: Some(String::new()), key: "::1".into() },
+                rule("a", None, "k|1", false),
+                rule("b", Some(""), "::1", false),
             ]),
+            OwnedTarget::Rules(vec![rule("a", None, "k|1", true), rule("b", Some(""), "1", false)]),
         ] {
             for key in ["alice", "ключ", &"k".repeat(MAX_KEY_BYTES)] {
                 let handle = handle(target.clone(), key);

@@ -4,6 +4,9 @@
 //! the store decide them in one step, and folds the answer into a [`Verdict`] with names.
 //! It knows no backend and no protocol.
 //!
+//! Limits that lie in several parts of a store are decided part by part, and given back when one of
+//! them denies; [`Whole`] does the same for whoever has a store alone.
+//!
 //! A store that can fail is guarded: every decision has a deadline, a breaker keeps a sick store
 //! from being asked, and each rule says what is told without it (open, closed or static).
 
@@ -13,9 +16,11 @@ mod engine;
 mod error;
 mod failure;
 mod guard;
+mod guards;
 mod handle;
 mod met;
 mod observe;
+mod parts;
 mod timer;
 mod verdict;
 
@@ -26,5 +31,6 @@ pub use error::{EngineError, ReloadError};
 pub use guard::{Health, MAX_IN_FLIGHT};
 pub use handle::{Handle, HandleError, HandleKind};
 pub use observe::{Observer, StoreChange};
+pub use parts::Whole;
 pub use timer::{ManualTimer, SystemTimer, Timer};
 pub use verdict::{LimitVerdict, Source, Verdict};

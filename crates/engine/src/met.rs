@@ -125,6 +125,7 @@ impl Met {
                 name: rule.name().to_owned(),
                 tier: tier.map(|tier| tier.name().to_owned()),
                 key: met.key.to_string(),
+                local: false,
             }
         });
         OwnedTarget::Rules(owned.collect())

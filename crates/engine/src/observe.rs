@@ -19,9 +19,15 @@ pub trait Observer: Debug + Send + Sync {
         let _ = took_us;
     }
 
-    /// The store went down, or came up again.
-    fn store_changed(&self, change: &StoreChange) {
-        let _ = change;
+    /// A server of the store, which is called `shard`, went down, or came up again.
+    fn store_changed(&self, shard: &str, change: &StoreChange) {
+        let _ = (shard, change);
+    }
+
+    /// What a denied request was charged on a server of the store may not have come back: it is
+    /// not tried again, and goes as the limit lets it go.
+    fn kept_charge(&self, shard: &str, error: &StoreError) {
+        let _ = (shard, error);
     }
 
     /// What the store holds for a key cannot be used.

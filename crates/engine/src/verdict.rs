@@ -5,7 +5,8 @@ use tollkeeper_core::{Algorithm, Answer, Decision, Outcome, Quota};
 use tollkeeper_policy::OnFailure;
 
 use crate::handle::Handle;
-use crate::met::Met;
+use crate::met::{Met, MetLimit};
+use crate::parts::Fate;
 
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Verdict {
     pub(crate) handle: Option<Handle>,
     /// What each limit did without the store; empty where the store decided.
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
+    /// What became of each limit, where they lie in several parts of the store.
+    pub(crate) apart: Option<Box<[Fate]>>,
 }
 
 /// One limit's own numbers, with its names.
@@ -54,6 +57,16 @@ pub struct LimitVerdict<'a> {
     pub outcome: &'a Outcome,
     /// What it did without the store; none where the store decided.
     pub on_failure: Option<OnFailure>,
+    /// When it was charged, if it was. Limits in different parts of a store have different times.
+    pub charged_at_us: Option<u64>,
+}
+
+impl LimitVerdict<'_> {
+    /// Who decided it.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        if self.on_failure.is_none() { Source::Store } else { Source::Fallback }
+    }
 }
 
 impl Verdict {
@@ -81,10 +94,20 @@ impl Verdict {
         self.binding().map_or("", |limit| limit.rule)
     }
 
-    /// Who decided.
+    /// Who decided; of several parts, who decided the limit that binds.
     #[must_use]
     pub fn source(&self) -> Source {
-        if self.choices.is_empty() { Source::Store } else { Source::Fallback }
+        let local = match &self.apart {
+            None => !self.choices.is_empty(),
+            Some(fates) => fates.get(self.decision.binding).is_some_and(|fate| fate.local),
+        };
+        if local { Source::Fallback } else { Source::Store }
+    }
+
+    /// Whether its limits lie in several parts of the store, and so were not decided in one step.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.apart.is_some()
     }
 
     /// Whether it was denied only because the store gave no answer and a rule fails closed.
@@ -103,8 +126,23 @@ impl Verdict {
             algorithm: met.quota.algorithm(),
             quota: met.quota,
             outcome,
-            on_failure: self.choices.get(nth).copied(),
+            on_failure: self.choice(nth, &met),
+            charged_at_us: self.charged_at_us(nth, outcome),
         })
+    }
+
+    fn choice(&self, nth: usize, met: &MetLimit<'_>) -> Option<OnFailure> {
+        let Some(fates) = &self.apart else { return self.choices.get(nth).copied() };
+        let standing = self.met.policy().store().on_failure;
+        let local = fates.get(nth).is_some_and(|fate| fate.local);
+        local.then(|| met.on_failure.unwrap_or(standing))
+    }
+
+    fn charged_at_us(&self, nth: usize, outcome: &Outcome) -> Option<u64> {
+        match &self.apart {
+            None => self.answer.charged_at_us.filter(|_| outcome.allowed),
+            Some(fates) => fates.get(nth).and_then(|fate| fate.charged_at_us),
+        }
     }
 
     /// How many units it asked of the limit that binds.

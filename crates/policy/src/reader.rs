@@ -137,6 +137,7 @@ impl Reader<'_> {
                 return limits.map(Raw::Limits);
             }
             (Kind::TierLimits, Value::Map(entries)) => return self.tiers(entry, entries),
+            (Kind::StoreUrl, Value::List(items)) => return self.store_urls(entry, items),
             (Kind::Texts(form), Value::List(items)) => {
                 return self.texts(field.name, form, entry, items);
             }
@@ -227,9 +228,6 @@ fn wrong_kind(field: &str, kind: &Kind, node: &Node) -> Fault {
     let mut fault = Fault::new(format!("`{field}` is {is}")).expected(kind.expected());
     fault.help = match (kind, &node.value) {
         (Kind::Limit, Value::List(_)) => Some("several limits stand under `limits`".into()),
-        (Kind::StoreUrl, Value::List(_)) => {
-            Some("a list of stores is not supported by this version".into())
-        }
         _ => None,
     };
     fault

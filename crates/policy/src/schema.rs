@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tollkeeper_core::Algorithm;
+use tollkeeper_core::{Algorithm, MAX_SHARDS};
 
 use crate::fields::{Field, Kind, Shape, TOP, TextsForm};
 use crate::limits::{
@@ -110,14 +110,23 @@ fn kind(kind: &Kind) -> Value {
             either.push(shape(inner));
             json!({ "anyOf": either })
         }
-        Kind::StoreUrl => json!({ "anyOf": [
-            { "const": "memory://" },
-            { "type": "string", "pattern": SERVER },
-            { "type": "string", "pattern": SOCKET },
-            { "type": "string", "pattern": SENTINELS },
-            { "type": "string", "pattern": CLUSTER },
-            variable(),
-        ] }),
+        Kind::StoreUrl => {
+            let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+            let servers = json!([pattern(SERVER), pattern(SOCKET), pattern(SENTINELS), variable()]);
+            let list = json!({
+                "type": "array",
+                "items": { "anyOf": servers.clone() },
+                "minItems": 1,
+                "maxItems": MAX_SHARDS,
+                "uniqueItems": true,
+            });
+            json!({ "anyOf": [
+                { "const": "memory://" },
+                { "anyOf": servers },
+                pattern(CLUSTER),
+                list,
+            ] })
+        }
         Kind::Upstream => json!({ "anyOf": [
             { "type": "string", "pattern": "^http://[^\\s/?#@]+/?$" },
             variable(),

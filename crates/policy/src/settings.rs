@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tollkeeper_core::WhenFull;
+use tollkeeper_core::{Colocate, WhenFull};
 
 use crate::limits::{
     DEFAULT_CONNECTIONS, DEFAULT_MAX_KEYS, DEFAULT_NODES, DEFAULT_PREFIX, DEFAULT_TIMEOUT_US,
@@ -41,6 +41,8 @@ pub struct StoreSettings {
     pub nodes: u64,
     /// What every key on a server begins with. No effect in memory.
     pub prefix: String,
+    /// Which keys' states lie together where a store spreads them. No effect on one server.
+    pub colocate: Colocate,
     /// A PEM file of certificate authorities that are trusted instead of the system's. No effect
     /// unless the server is reached through TLS; a file that has it with another server is refused.
     pub ca: Option<PathBuf>,
@@ -57,6 +59,7 @@ impl Default for StoreSettings {
             connections: DEFAULT_CONNECTIONS,
             nodes: DEFAULT_NODES,
             prefix: DEFAULT_PREFIX.to_owned(),
+            colocate: Colocate::default(),
             ca: None,
         }
     }

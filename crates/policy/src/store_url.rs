@@ -9,8 +9,10 @@ pub use tollkeeper_core::{HostPort, RedisAddress, RedisUrl, Secret};
 
 mod parse;
 mod several;
+mod shards;
 
 pub(crate) use parse::EXPECTED;
+pub(crate) use shards::join;
 
 /// Which store keeps the state.
 ///
@@ -33,6 +35,49 @@ pub enum StoreUrl {
     /// `redis://`, `rediss://` or `redis+unix://`: a server. `redis+sentinel://` or
     /// `redis+cluster://`: several that are one store.
     Redis(RedisUrl),
+    /// A list of them: keys are spread over several servers. There are at least two, and no two of
+    /// one place.
+    Shards(Vec<RedisUrl>),
+}
+
+impl StoreUrl {
+    /// Several servers as one store, over which keys are spread. In which order they come does not
+    /// matter.
+    ///
+    /// ```
+    /// use tollkeeper_policy::StoreUrl;
+    ///
+    /// let urls = ["redis://a", "redis://b:6380/2"].map(|url| url.parse().unwrap());
+    /// assert_eq!(StoreUrl::of_shards(urls).unwrap().place(), "a:6379, b:6380/2");
+    /// let twice = ["redis://a", "rediss://a:6379"].map(|url| url.parse().unwrap());
+    /// assert!(StoreUrl::of_shards(twice).is_err());
+    /// ```
+    pub fn of_shards(urls: impl IntoIterator<Item = Self>) -> Result<Self, StoreUrlError> {
+        join(urls.into_iter().collect()).map_err(|misfit| misfit.error)
+    }
+
+    /// Where state is, for people. A user or a password is not told.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self {
+            Self::Memory => "memory".to_owned(),
+            Self::Redis(url) => url.place(),
+            Self::Shards(urls) => {
+                let places: Vec<String> = urls.iter().map(RedisUrl::place).collect();
+                places.join(", ")
+            }
+        }
+    }
+
+    /// The servers; none in memory.
+    #[must_use]
+    pub fn servers(&self) -> &[RedisUrl] {
+        match self {
+            Self::Memory => &[],
+            Self::Redis(url) => std::slice::from_ref(url),
+            Self::Shards(urls) => urls,
+        }
+    }
 }
 
 impl FromStr for StoreUrl {

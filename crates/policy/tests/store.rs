@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tollkeeper_core::{Quota, WhenFull};
+use tollkeeper_core::{Colocate, Quota, WhenFull};
 use tollkeeper_policy::{OnFailure, Policy, RedisUrl, Rule, StoreSettings, StoreUrl};
 
 const RULES: &str = "\nrules: { r: { limit: 1/s } }\n";
@@ -173,14 +173,46 @@ fn failures_of_the_store_and_of_a_rule() {
 }
 
 #[test]
-fn stores_of_a_later_version() {
-    assert!(
-        refused("url: [\"redis://a\", \"redis://b\"]")
-            .contains("1:15: `url` is a list; expected `memory://`, `redis://host:port/db`")
-    );
-    assert!(
-        refused("url: [\"redis://a\"]")
-            .ends_with("a list of stores is not supported by this version")
+fn a_list_of_servers_at_its_edges() {
+    let list = |urls: &[String]| format!("url: [{}]", urls.join(", "));
+    let hosts = |count: usize| -> Vec<String> {
+        (0..count).map(|nth| format!("\"redis://h{nth}\"")).collect()
+    };
+    let StoreUrl::Shards(servers) = settings(&list(&hosts(64))).url else { panic!("a list") };
+    assert_eq!((servers.len(), servers[63].place().as_str()), (64, "h63:6379"));
+    // A list of one is that one.
+    assert!(matches!(settings(&list(&hosts(1))).url, StoreUrl::Redis(_)));
+    for (count, said) in [(0, "`url` is an empty list"), (65, "`url` is too long a list")] {
+        assert_eq!(
+            refused(&list(&hosts(count))),
+            format!("1:10: {said}; expected 1 to 64 servers")
+        );
+    }
+    // The same server by another name is found only if it is written alike.
+    for twin in ["redis://a:6379", "redis://:pw@a", "rediss://a", "redis://a/0"] {
+        let told = refused(&format!("url: [redis://b, redis://a, \"{twin}\"]"));
+        assert!(told.starts_with("1:38: `url` names a server that the list has before"), "{told}");
+        assert!(!told.contains("pw"), "{told}");
+    }
+    assert!(matches!(settings("url: [redis://a, redis://a/1]").url, StoreUrl::Shards(_)));
+    let told = refused("url: [redis://a, memory://]");
+    assert!(told.starts_with("1:27: `url` is `memory://`, which cannot stand in a list"), "{told}");
+    let told = refused("url: [redis://a, reddis://b]");
+    assert!(told.contains("1:27:") && told.ends_with("did you mean `redis://`?"), "{told}");
+    let told = refused("url: [redis://a, [redis://b]]");
+    assert!(told.starts_with("1:27: `url` has an entry that is not a text"), "{told}");
+}
+
+#[test]
+fn which_limits_lie_together() {
+    for colocate in Colocate::ALL {
+        assert_eq!(settings(&format!("colocate: {}", colocate.name())).colocate, colocate);
+    }
+    assert_eq!(settings("nodes: 1").colocate, Colocate::Key);
+    assert_eq!(
+        refused("colocate: frist"),
+        "1:20: `colocate` is `frist`, which is not known; \
+         expected one of `key`, `first`, `all`; did you mean `first`?"
     );
 }
 
@@ -202,4 +234,11 @@ fn stores_of_several_servers() {
         let with_tls = format!("url: \"{}\", ca: /ca.pem", url.replace("redis+", "rediss+"));
         assert!(settings(&with_tls).ca.is_some());
     }
+    // Sentinels can stand in a list, a cluster cannot: it spreads keys by itself.
+    let list = settings("url: [\"redis+sentinel://h2,h1/one\", \"redis+sentinel://h1,h2/two\"]");
+    assert_eq!(list.url.place(), "one of h1:26379,h2:26379, two of h1:26379,h2:26379");
+    let told = refused("url: [\"redis://a\", \"redis+cluster://b\"]");
+    assert!(told.contains("is a cluster, which cannot be one of several"), "{told}");
+    let told = refused("url: [\"redis+sentinel://h2,h1/one\", \"redis+sentinel://h1,h2/one\"]");
+    assert!(told.contains("names a server that the list has before"), "{told}");
 }

@@ -2,7 +2,8 @@
 //!
 //! [`RedisStore`] sends which algorithm, which quota and which cost; the script looks at every
 //! limit of a request and then charges all or none, by the server's own clock. The scripts are the
-//! files in `lua/`, named and ordered like the algorithms of `tollkeeper-core`.
+//! files in `lua/`, named and ordered like the algorithms of `tollkeeper-core`. [`Shards`] spreads
+//! keys over several of them.
 
 mod call;
 mod connections;
@@ -13,8 +14,10 @@ mod examine;
 mod look;
 mod names;
 mod script;
+mod shards;
 mod slot;
 mod store;
 mod topology;
 
+pub use shards::Shards;
 pub use store::{RedisStore, Settings};

@@ -12,9 +12,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use tollkeeper_core::StoreError;
+use tollkeeper_core::{Store, StoreError};
 use tollkeeper_engine::{BreakerState, LimitVerdict, Observer, Source, StoreChange, Verdict};
-use tollkeeper_policy::{OnFailure, Policy, StoreUrl};
+use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::telemetry;
 use crate::wire::AppEngine;
@@ -46,6 +46,7 @@ pub(crate) struct Metrics {
     store_seconds: Histogram,
     states_failed: Striped,
     reloads: Striped,
+    kept_charges: Striped,
     /// Where the store is, for what is told of it.
     store_place: String,
 }
@@ -59,10 +60,8 @@ impl Metrics {
             store_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             states_failed: Striped::new(1),
             reloads: Striped::new(RELOADS.len()),
-            store_place: match &policy.store().url {
-                StoreUrl::Redis(url) => url.place(),
-                _ => "memory".to_owned(),
-            },
+            store_place: policy.store().url.place(),
+            kept_charges: Striped::new(1),
         };
         metrics.loaded(policy);
         metrics
@@ -103,6 +102,11 @@ impl Metrics {
         }
     }
 
+    /// Where a server of the store is. A store of one server calls it 0.
+    fn place_of<'a>(&'a self, shard: &'a str) -> &'a str {
+        if shard == "0" { &self.store_place } else { shard }
+    }
+
     /// Everything as text, with how `engine` is now.
     pub(crate) fn text(self: &Arc<Self>, engine: &Arc<AppEngine>) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("tollkeeper");
@@ -124,7 +128,7 @@ impl Observer for Metrics {
         let mut last_failed = None;
         for limit in verdict.limits() {
             if limit.outcome.shadow && !limit.outcome.allowed {
-                self.count_decision(&limit, 2, source);
+                self.count_decision(&limit, 2, limit.source());
             }
             // A shadow denies nobody, also when the store fails.
             let Some(choice) = limit.on_failure.filter(|_| !limit.outcome.shadow) else { continue };
@@ -141,23 +145,26 @@ impl Observer for Metrics {
         self.store_seconds.observe(seconds);
     }
 
-    fn store_changed(&self, change: &StoreChange) {
+    fn store_changed(&self, shard: &str, change: &StoreChange) {
+        let store = self.place_of(shard);
         match change {
             StoreChange::Down { reason } => tracing::warn!(
-                store = self.store_place,
+                store,
                 reason,
                 "the store is down: rules decide by their on_failure until it is back"
             ),
             StoreChange::Up { after_us } => {
                 let seconds = std::time::Duration::from_micros(*after_us).as_secs_f64();
-                tracing::warn!(
-                    store = self.store_place,
-                    down_seconds = seconds,
-                    "the store is back"
-                );
+                tracing::warn!(store, down_seconds = seconds, "the store is back");
             }
             _ => {}
         }
+    }
+
+    fn kept_charge(&self, shard: &str, error: &StoreError) {
+        let store = self.place_of(shard);
+        tracing::debug!(store, %error, "a charge of a denied request may not have come back");
+        self.kept_charges.add(0);
     }
 
     fn state_failed(&self, error: &StoreError) {
@@ -236,18 +243,29 @@ impl Scrape {
 
         let health = self.engine.health();
         let down = std::time::Duration::from_micros(health.down_for_us).as_secs_f64();
-        let help = "How long the store has been down; 0 while it is up";
+        let help = "How long the server has been down that is down longest; 0 while all are up";
         gauge(encoder, "store_down_seconds", help, ConstGauge::new(down))?;
 
         let help = "The breaker of each shard: 0 closed, 1 half-open, 2 open";
-        let state: i64 = match health.breaker {
-            BreakerState::Closed => 0,
-            BreakerState::HalfOpen => 1,
-            _ => 2,
-        };
         let mut family =
             encoder.encode_descriptor("breaker_state", help, None, MetricType::Gauge)?;
-        ConstGauge::new(state).encode(family.encode_family(&[("shard", "0")])?)?;
+        let store = self.engine.store();
+        for shard in 0..store.shards() {
+            let state: i64 = match self.engine.shard_health(shard).breaker {
+                BreakerState::Closed => 0,
+                BreakerState::HalfOpen => 1,
+                _ => 2,
+            };
+            let labels = [("shard", store.shard_name(shard))];
+            ConstGauge::new(state).encode(family.encode_family(&labels)?)?;
+        }
+        drop(family);
+
+        let help = "Charges of denied requests that were given back without an answer in time";
+        let kept = ConstCounter::new(self.metrics.kept_charges.sum(0));
+        let family =
+            encoder.encode_descriptor("unreturned_charges", help, None, kept.metric_type())?;
+        kept.encode(family)?;
 
         let help = "Calls that failed because a key of ours holds a value that is not ours";
         let mut_count = ConstCounter::new(self.metrics.states_failed.sum(0));

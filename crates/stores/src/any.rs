@@ -1,12 +1,12 @@
 //! Owns [`AnyStore`]: one of the stores there are.
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Request, Store, StoreError,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Part, Request, Store, StoreError,
     state_name,
 };
 use tollkeeper_memory::{MemoryStore, Stats};
 #[cfg(feature = "redis")]
-use tollkeeper_redis::RedisStore;
+use tollkeeper_redis::{RedisStore, Shards};
 
 /// A store that was chosen when the program ran.
 #[derive(Debug)]
@@ -17,6 +17,9 @@ pub enum AnyStore<C> {
     /// `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`
     #[cfg(feature = "redis")]
     Redis(Box<RedisStore>),
+    /// A list of those.
+    #[cfg(feature = "redis")]
+    Shards(Box<Shards>),
 }
 
 impl<C: Clock> AnyStore<C> {
@@ -26,7 +29,7 @@ impl<C: Clock> AnyStore<C> {
         match self {
             Self::Memory(store) => Some(store.stats()),
             #[cfg(feature = "redis")]
-            Self::Redis(_) => None,
+            Self::Redis(_) | Self::Shards(_) => None,
         }
     }
 
@@ -36,7 +39,7 @@ impl<C: Clock> AnyStore<C> {
         match self {
             Self::Memory(_) => "memory",
             #[cfg(feature = "redis")]
-            Self::Redis(_) => "redis",
+            Self::Redis(_) | Self::Shards(_) => "redis",
         }
     }
 
@@ -47,6 +50,8 @@ impl<C: Clock> AnyStore<C> {
             Self::Memory(_) => ("rl", Colocate::default()),
             #[cfg(feature = "redis")]
             Self::Redis(store) => (store.prefix(), store.colocate()),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => (store.prefix(), store.colocate()),
         };
         state_name(prefix, colocate, &entry.limit, entry.algorithm, &entry.key)
     }
@@ -57,6 +62,8 @@ impl<C: Clock> AnyStore<C> {
             Self::Memory(_) => Ok(()),
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.opened().await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.opened().await,
         }
     }
 }
@@ -67,6 +74,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.decide(requests).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.decide(requests).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.decide(requests).await,
         }
     }
 
@@ -75,6 +84,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.amend(amendments).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.amend(amendments).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.amend(amendments).await,
         }
     }
 
@@ -83,6 +94,8 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.reset(filter).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.reset(filter).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.reset(filter).await,
         }
     }
 
@@ -91,6 +104,38 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Memory(store) => store.inspect(filter, most).await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.inspect(filter, most).await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.inspect(filter, most).await,
+        }
+    }
+
+    fn part(&self, key: &str) -> Part {
+        match self {
+            Self::Memory(_) => Part::default(),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.part(key),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.part(key),
+        }
+    }
+
+    fn shards(&self) -> usize {
+        match self {
+            Self::Memory(_) => 1,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.shards(),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.shards(),
+        }
+    }
+
+    fn shard_name(&self, shard: usize) -> String {
+        match self {
+            Self::Memory(store) => store.shard_name(shard),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.shard_name(shard),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.shard_name(shard),
         }
     }
 }

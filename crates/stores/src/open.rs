@@ -62,10 +62,8 @@ impl<C: Clock + 'static> AnyStore<C> {
         match &settings.url {
             StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
             #[cfg(feature = "redis")]
-            StoreUrl::Redis(url) => {
-                let store = tollkeeper_redis::RedisStore::open(url, redis::settings(settings)?)?;
-                Ok(Self::Redis(Box::new(store)))
-            }
+            url => redis::open(url, &redis::settings(settings)?),
+            #[cfg(not(feature = "redis"))]
             _ => Err(OpenError::NotBuilt),
         }
     }
@@ -80,16 +78,18 @@ impl<C: Clock + 'static> AnyStore<C> {
         match &settings.url {
             StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
             #[cfg(feature = "redis")]
-            StoreUrl::Redis(url) => {
+            url => {
                 let virtual_clock: Arc<dyn Clock> = Arc::new(clock);
                 let settings = tollkeeper_redis::Settings {
                     prefix: prefix.to_owned(),
                     virtual_clock: Some(virtual_clock),
                     ..redis::settings(settings)?
                 };
-                let store = tollkeeper_redis::RedisStore::connect(url, settings).await?;
-                Ok(Self::Redis(Box::new(store)))
+                let store = redis::open(url, &settings)?;
+                store.opened().await?;
+                Ok(store)
             }
+            #[cfg(not(feature = "redis"))]
             _ => {
                 let _ = prefix;
                 Err(OpenError::NotBuilt)
@@ -105,17 +105,30 @@ mod redis {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use tollkeeper_policy::{StoreSettings, StoreUrl};
-    use tollkeeper_redis::Settings;
+    use tollkeeper_policy::{RedisUrl, StoreSettings, StoreUrl};
+    use tollkeeper_redis::{RedisStore, Settings, Shards};
 
-    use super::OpenError;
+    use super::{AnyStore, OpenError};
 
     /// How long a connection may take to open, in multiples of the time that a decision may wait.
     const CONNECT_TIMEOUTS: u64 = 10;
 
+    /// The server or the servers at `url`, which need not be there yet.
+    pub(super) fn open<C>(url: &StoreUrl, settings: &Settings) -> Result<AnyStore<C>, OpenError> {
+        // Authorities are for the servers that are reached through TLS.
+        let of = |url: &RedisUrl| Settings {
+            ca: settings.ca.clone().filter(|_| url.is_tls()),
+            ..settings.clone()
+        };
+        match url.servers() {
+            [server] => Ok(AnyStore::Redis(Box::new(RedisStore::open(server, of(server))?))),
+            servers => Ok(AnyStore::Shards(Box::new(Shards::open(servers, of)?))),
+        }
+    }
+
     pub(super) fn settings(settings: &StoreSettings) -> Result<Settings, OpenError> {
         let defaults = Settings::default();
-        let is_tls = matches!(&settings.url, StoreUrl::Redis(url) if url.is_tls());
+        let is_tls = settings.url.servers().iter().any(RedisUrl::is_tls);
         let read = |path: &PathBuf| {
             let wrong = |source| OpenError::Ca { path: path.clone(), source };
             std::fs::read(path).map_err(wrong)
@@ -123,6 +136,7 @@ mod redis {
         let patience = Duration::from_micros(settings.timeout_us.saturating_mul(CONNECT_TIMEOUTS));
         Ok(Settings {
             prefix: settings.prefix.clone(),
+            colocate: settings.colocate,
             connections: settings.connections,
             connect_patience: patience.max(defaults.connect_patience),
             ca: settings.ca.as_ref().filter(|_| is_tls).map(read).transpose()?,

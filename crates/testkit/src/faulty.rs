@@ -4,7 +4,9 @@ use std::future::{Future, pending};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollkeeper_core::{Amended, Amendment, Answer, Entry, Filter, Request, Store, StoreError};
+use tollkeeper_core::{
+    Amended, Amendment, Answer, Entry, Filter, Part, Request, Store, StoreError,
+};
 
 /// How a call ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,18 +29,27 @@ pub enum Mood {
 pub struct FaultyStore<S> {
     behind: S,
     mood: Mutex<Mood>,
+    /// From which call on it is another one.
+    then: Mutex<Option<(usize, Mood)>>,
     calls: AtomicUsize,
 }
 
 impl<S: Store> FaultyStore<S> {
     /// Begins well.
     pub fn new(behind: S) -> Self {
-        Self { behind, mood: Mutex::new(Mood::Well), calls: AtomicUsize::new(0) }
+        let (mood, then) = (Mutex::new(Mood::Well), Mutex::new(None));
+        Self { behind, mood, then, calls: AtomicUsize::new(0) }
     }
 
     /// How further calls end.
     pub fn set(&self, mood: Mood) {
         *self.mood.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = mood;
+    }
+
+    /// How calls end after so many further ones.
+    pub fn set_after(&self, calls: usize, mood: Mood) {
+        let from = self.calls() + calls;
+        *self.then.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((from, mood));
     }
 
     /// How many calls came.
@@ -52,7 +63,11 @@ impl<S: Store> FaultyStore<S> {
     }
 
     fn mood(&self) -> Mood {
-        self.calls.fetch_add(1, Ordering::SeqCst);
+        let nth = self.calls.fetch_add(1, Ordering::SeqCst);
+        let then = *self.then.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, mood)) = then.filter(|(from, _)| nth >= *from) {
+            return mood;
+        }
         *self.mood.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -92,5 +107,17 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
         let mut one = self.many(1, async { vec![self.behind.inspect(filter, most).await] }).await;
         one.remove(0)
+    }
+
+    fn part(&self, key: &str) -> Part {
+        self.behind.part(key)
+    }
+
+    fn shards(&self) -> usize {
+        self.behind.shards()
+    }
+
+    fn shard_name(&self, shard: usize) -> String {
+        self.behind.shard_name(shard)
     }
 }

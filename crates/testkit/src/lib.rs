@@ -16,6 +16,7 @@ pub mod folder;
 pub mod front;
 pub mod model;
 pub mod moment;
+pub mod parted;
 pub mod peers;
 pub mod port;
 pub mod proxy;

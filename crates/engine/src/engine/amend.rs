@@ -1,12 +1,16 @@
 //! What changes after the decision: refunds, settled reservations, released and renewed permits.
 
+use futures_util::future::join_all;
+use smallvec::SmallVec;
 use tollkeeper_core::{Amended, Amendment, Change, Store, StoreError, validate_key};
 
 use super::Engine;
 use crate::ask::{Ask, GLOBAL_KEY};
 use crate::error::EngineError;
+use crate::failure::Asked;
 use crate::handle::{Handle, HandleError, HandleKind};
 use crate::met::{Met, MetLimit};
+use crate::parts::Which;
 use crate::verdict::{Source, Verdict};
 
 impl<S: Store, L: Store> Engine<S, L> {
@@ -61,6 +65,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         if charged_at_us.is_none() || met.is_empty() {
             return Ok(());
         }
+        if let Some(fates) = &verdict.apart {
+            return self.give_back_apart(verdict, fates, &met).await;
+        }
         let change = |met: &MetLimit<'_>| Change::Refund { units: met.cost, charged_at_us };
         match (&self.safety, verdict.source()) {
             // What was charged in this process is given back in this process.
@@ -78,40 +85,78 @@ impl<S: Store, L: Store> Engine<S, L> {
         let met = Met::of_handle(&self.policy(), handle)?;
         match &self.safety {
             Some(safety) if handle.local => whole(safety.fallback.amend(&met, |_| change).await),
+            _ if handle.is_apart() => self.amend_handle_apart(handle, &met, change).await,
             _ => self.amend(&met, |_| change).await,
         }
     }
 
     /// Amends every limit, in the store and in what this process remembers of it.
-    async fn amend(
+    pub(super) async fn amend(
         &self,
         met: &Met,
         change: impl Fn(&MetLimit<'_>) -> Change,
     ) -> Result<Amended, EngineError> {
-        let amendments: Vec<Amendment<'_>> = met
-            .limits()
-            .map(|met| Amendment {
-                limit: met.limit,
-                quota: met.quota,
-                key: met.key,
-                change: change(&met),
-            })
-            .collect();
-        let call = async {
-            let amended = self.store.amend(&amendments).await;
-            amended.into_iter().collect::<Result<Vec<Amended>, StoreError>>()
-        };
+        self.amend_only(met, Which::ALL, change).await
+    }
+
+    /// The same for some of the limits. Each server of the store amends its own; if one fails, the
+    /// others have done theirs.
+    pub(super) async fn amend_only(
+        &self,
+        met: &Met,
+        which: Which,
+        change: impl Fn(&MetLimit<'_>) -> Change,
+    ) -> Result<Amended, EngineError> {
         let Some(safety) = &self.safety else {
-            return whole(call.await?.into_iter().map(Ok));
+            let amendments: Vec<Amendment<'_>> = amendments(met, which, &change).collect();
+            return whole(self.store.amend(&amendments).await);
         };
-        let amended = safety.guard.call(safety.guard.begin(), call).await?;
-        let _ = safety.fallback.amend(met, change).await;
-        whole(amended.into_iter().map(Ok))
+        let mut shards: SmallVec<[(usize, Which); 2]> = SmallVec::new();
+        for (nth, met) in met.limits().enumerate().filter(|(nth, _)| which.has(*nth)) {
+            let shard = self.store.part(met.key).shard;
+            match shards.iter_mut().find(|(known, _)| *known == shard) {
+                Some((_, which)) => *which = which.with(nth),
+                None => shards.push((shard, Which::NONE.with(nth))),
+            }
+        }
+        let deadline = safety.guards.begin();
+        let mut under_way = Vec::with_capacity(shards.len());
+        for (shard, which) in &shards {
+            let amendments: Vec<Amendment<'_>> = amendments(met, *which, &change).collect();
+            under_way.push(async move {
+                let call = async {
+                    let amended = self.store.amend(&amendments).await;
+                    amended.into_iter().collect::<Result<Vec<Amended>, StoreError>>()
+                };
+                let name = || self.store.shard_name(*shard);
+                safety.guards.of(*shard).call(deadline, name, call).await
+            });
+        }
+        let answered = join_all(under_way).await;
+        for ((_, which), _) in shards.iter().zip(&answered).filter(|(_, amended)| amended.is_ok()) {
+            let asked = Asked { met, ticket: None, which: *which };
+            let _ = safety.fallback.amend_only(asked, &change).await;
+        }
+        let answered: Vec<Vec<Amended>> = answered.into_iter().collect::<Result<_, _>>()?;
+        whole(answered.into_iter().flatten().map(Ok))
     }
 }
 
+fn amendments<'a>(
+    met: &'a Met,
+    which: Which,
+    change: impl Fn(&MetLimit<'_>) -> Change,
+) -> impl Iterator<Item = Amendment<'a>> {
+    which.of(met.limits()).map(move |met| Amendment {
+        limit: met.limit,
+        quota: met.quota,
+        key: met.key,
+        change: change(&met),
+    })
+}
+
 /// As a whole it is done if any was.
-fn whole(
+pub(super) fn whole(
     amended: impl IntoIterator<Item = Result<Amended, StoreError>>,
 ) -> Result<Amended, EngineError> {
     amended.into_iter().try_fold(Amended::Unknown, |whole, amended| {

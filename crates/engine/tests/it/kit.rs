@@ -36,7 +36,7 @@ impl Observer for Heard {
         *self.decided.lock().unwrap() += 1;
     }
 
-    fn store_changed(&self, change: &StoreChange) {
+    fn store_changed(&self, _shard: &str, change: &StoreChange) {
         self.changes.lock().unwrap().push(change.clone());
     }
 

@@ -8,8 +8,11 @@
 )]
 
 mod after;
+mod alike;
+mod apart;
 mod breaker;
 mod choices;
+mod crowd;
 mod deadline;
 mod judged;
 mod kit;

@@ -7,15 +7,16 @@ use std::net::IpAddr;
 use super::{Advice, AdviceCode};
 use crate::policy::Policy;
 use crate::settings::OnFailure;
-use crate::store_url::{RedisAddress, StoreUrl};
+use crate::store_url::RedisAddress;
 
 pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
-    let StoreUrl::Redis(server) = &policy.store().url else { return };
+    let servers = policy.store().url.servers();
     let decides_here = policy.rules().iter().any(|rule| {
         let on_failure = rule.on_failure().unwrap_or(policy.store().on_failure);
         on_failure == OnFailure::Static && !rule.is_shadow()
     });
-    if policy.says_nodes() || !decides_here || is_here(&server.address) {
+    if policy.says_nodes() || !decides_here || servers.iter().all(|server| is_here(&server.address))
+    {
         return;
     }
     let message = "while the store gives no answer, every process that shares it admits each \

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use tollkeeper_core::WhenFull;
+use tollkeeper_core::{Colocate, WhenFull};
 
 use crate::error::{Fault, Problems};
 use crate::fields::{Kind, STORE};
 use crate::raw::RawMap;
 use crate::settings::{OnFailure, StoreSettings};
-use crate::store_url::{RedisAddress, StoreUrl};
+use crate::store_url::{RedisAddress, RedisUrl, StoreUrl};
 
 /// The settings, with the default for what is not there or was refused.
 pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
@@ -26,8 +26,14 @@ pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
         connections: count(map, "connections", problems).unwrap_or(default.connections),
         nodes: count(map, "nodes", problems).unwrap_or(default.nodes),
         prefix: map.text("prefix").map_or(default.prefix, str::to_owned),
+        colocate: colocate(map).unwrap_or(default.colocate),
         ca: ca(map, problems),
     }
+}
+
+fn colocate(map: &RawMap) -> Option<Colocate> {
+    let word = map.word("colocate")?;
+    Colocate::ALL.into_iter().find(|known| known.name() == word)
 }
 
 /// What a store or a rule says of failures.
@@ -54,10 +60,9 @@ fn count<T: TryFrom<u64>>(map: &RawMap, name: &str, problems: &mut Problems) -> 
 fn ca(map: &RawMap, problems: &mut Problems) -> Option<PathBuf> {
     let (field, path) = (map.field("ca")?, map.text("ca")?);
     // In memory it has no effect, so that a variable can choose between the two.
-    if let Some(StoreUrl::Redis(server)) = map.store_url("url")
-        && !server.is_tls()
-    {
-        let scheme = match server.address {
+    let servers = map.store_url("url").map(StoreUrl::servers).unwrap_or_default();
+    if !servers.is_empty() && !servers.iter().any(RedisUrl::is_tls) {
+        let scheme = match servers[0].address {
             RedisAddress::Sentinel { .. } => "rediss+sentinel://",
             RedisAddress::Cluster { .. } => "rediss+cluster://",
             _ => "rediss://",

@@ -1,5 +1,7 @@
 //! The table of the store: where state is kept, and what happens while it cannot be reached.
 
+use tollkeeper_core::Colocate;
+
 use super::{Kind, Shape, TextForm, optional};
 use crate::limits::{
     MAX_CONNECTIONS, MAX_KEYS, MAX_PATH_BYTES, MAX_PREFIX_BYTES, MAX_SHARING_NODES, MAX_TIMEOUT_US,
@@ -12,6 +14,9 @@ const WHEN_FULL: &[&str] = &["evict", "deny", "allow"];
 /// The words for what happens while the store gives no answer.
 pub(super) const ON_FAILURE: &[&str] =
     &[OnFailure::Open.name(), OnFailure::Closed.name(), OnFailure::Static.name()];
+
+/// The words for which limits lie together.
+const COLOCATE: &[&str] = &[Colocate::Key.name(), Colocate::First.name(), Colocate::All.name()];
 
 static PREFIX: TextForm = TextForm {
     expected: "1 to 32 letters, digits, `-`, `_`, `.` or `:`",
@@ -38,7 +43,7 @@ pub(crate) static STORE: Shape = Shape {
     fields: &[
         optional(
             "url",
-            "The store: memory:// (the default) is this process; redis://[user[:password]@]host[:port][/db], rediss:// (TLS) and redis+unix:///path[?db=N&user=U&pass=P] are a server; redis+sentinel://[user[:password]@]h1[:port],h2/master[/db] is the master that sentinels name, redis+cluster://[user[:password]@]a[:port],b a cluster; rediss+sentinel:// and rediss+cluster:// with TLS.",
+            "The store: memory:// (the default) is this process; redis://[user[:password]@]host[:port][/db], rediss:// (TLS) and redis+unix:///path[?db=N&user=U&pass=P] are a server; redis+sentinel://[user[:password]@]h1[:port],h2/master[/db] is the master that sentinels name, redis+cluster://[user[:password]@]a[:port],b a cluster; rediss+sentinel:// and rediss+cluster:// with TLS. A list of servers spreads the keys over them.",
             Kind::StoreUrl,
         ),
         optional(
@@ -67,6 +72,11 @@ pub(crate) static STORE: Shape = Shape {
             Kind::Text(&PREFIX),
         ),
         optional(
+            "colocate",
+            "Which limits lie together where a store spreads keys over slots or shards, and so are decided in one step: key (the default) those of one key, first those of keys with the same first part, all every limit, which leaves one slot or shard all the work. No effect on one server.",
+            Kind::Word(COLOCATE),
+        ),
+        optional(
             "ca",
             "A PEM file of certificate authorities that are trusted instead of the system's; only with TLS, as in rediss://. No effect with memory://.",
             Kind::Text(&PATH),
@@ -92,6 +102,7 @@ mod tests {
     #[test]
     fn the_words_and_numbers_told_are_those_that_count() {
         assert_eq!(ON_FAILURE, OnFailure::ALL.map(OnFailure::name));
+        assert_eq!(COLOCATE, Colocate::ALL.map(Colocate::name));
         let most = format!("1 to {MAX_PREFIX_BYTES} ");
         assert!(PREFIX.expected.starts_with(&most));
         assert!(PREFIX.pattern.contains(&format!("{{1,{MAX_PREFIX_BYTES}}}")));

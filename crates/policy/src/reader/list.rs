@@ -5,6 +5,7 @@ use crate::error::{Fault, Span, quoted};
 use crate::fields::{Kind, TextsForm};
 use crate::limits::{MAX_LIMITS, MAX_TIERS};
 use crate::raw::{Raw, RawLimit, RawPair, RawTexts, RawTier};
+use crate::store_url::{StoreUrl, join};
 use crate::yaml::{Entry, Node, Scalar, Value};
 
 impl Reader<'_> {
@@ -70,6 +71,38 @@ impl Reader<'_> {
             }));
         }
         Some(Raw::Tiers(tiers))
+    }
+
+    /// Several servers, as one store.
+    pub(super) fn store_urls(&mut self, entry: &Entry, items: &[Node]) -> Option<Raw> {
+        let mut urls = Vec::with_capacity(items.len());
+        for node in items {
+            let expected = Kind::StoreUrl.expected();
+            let found = self.single("`url` has", "that is not a text", expected, node);
+            let read = found.map(|scalar| scalar::store_url(scalar).map(|url| (scalar, url)));
+            match read {
+                Some(Ok(read)) => urls.push(read),
+                Some(Err(fault)) => self.problems.add(node.span, fault),
+                None => {}
+            }
+        }
+        if urls.len() < items.len() {
+            return None;
+        }
+        let (scalars, urls): (Vec<&Scalar>, Vec<StoreUrl>) = urls.into_iter().unzip();
+        let misfit = match join(urls) {
+            Ok(url) => return Some(Raw::StoreUrl(url)),
+            Err(misfit) => misfit,
+        };
+        let (span, fault) = match misfit.nth {
+            Some(nth) => (items[nth].span, scalar::url_fault(scalars[nth], &misfit.error)),
+            None => {
+                let fault = Fault::new(format!("`url` {}", misfit.error.problem()));
+                (entry.key_span, fault.expected(misfit.error.expected()))
+            }
+        };
+        self.problems.add(span, fault);
+        None
     }
 
     /// Several texts.

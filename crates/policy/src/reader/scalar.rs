@@ -15,7 +15,7 @@ use crate::nearest::nearest;
 use crate::raw::{Raw, RawTexts};
 use crate::refused::Refused;
 use crate::settings::{EXPECTED_UPSTREAM, Upstream};
-use crate::store_url::{EXPECTED, StoreUrl};
+use crate::store_url::{EXPECTED, StoreUrl, StoreUrlError};
 use crate::yaml::Scalar;
 
 impl Kind {
@@ -215,17 +215,19 @@ fn unknown_word(
     scalar.fault(subject, ", which is not known", help)
 }
 
-fn store_url(scalar: &Scalar) -> Result<StoreUrl, Fault> {
-    StoreUrl::from_str(scalar.text()).map_err(|error| {
-        // The URL itself is not told: it can hold a password.
-        let message = match scalar.has_variable() {
-            true => format!("`url` is {}, which {}", scalar.quoted(), error.unquoted()),
-            false => format!("`url` {}", error.problem()),
-        };
-        let mut fault = Fault::new(message).expected(error.expected());
-        fault.help = error.help().map(str::to_owned);
-        fault
-    })
+pub(super) fn store_url(scalar: &Scalar) -> Result<StoreUrl, Fault> {
+    StoreUrl::from_str(scalar.text()).map_err(|error| url_fault(scalar, &error))
+}
+
+/// The URL itself is not told: it can hold a password.
+pub(super) fn url_fault(scalar: &Scalar, error: &StoreUrlError) -> Fault {
+    let message = match scalar.has_variable() {
+        true => format!("`url` is {}, which {}", scalar.quoted(), error.unquoted()),
+        false => format!("`url` {}", error.problem()),
+    };
+    let mut fault = Fault::new(message).expected(error.expected());
+    fault.help = error.help().map(str::to_owned);
+    fault
 }
 
 /// The URL itself is not told: by mistake it can hold a password.

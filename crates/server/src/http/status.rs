@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tollkeeper_core::Store;
 use tollkeeper_policy::OnFailure;
 
 use super::{App, Engine};
@@ -12,9 +14,14 @@ use super::{App, Engine};
 /// What a scraper is told that the text is.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Ready while every rule can be decided: by the store, or without it by rules that are not closed.
+/// Ready while rules can be decided: by the store, or without it by rules that are not closed. One
+/// server of several that is down is the affair of its own keys.
 pub(super) async fn ready(State(engine): Engine) -> Response {
-    let up = engine.store_decides().await;
+    let asked = (0..engine.store().shards()).map(|shard| engine.shard_decides(shard));
+    let shards = join_all(asked).await;
+    // Where no key lies, nothing is decided.
+    let used = || shards.iter().flatten();
+    let up = !used().any(|decides| !decides);
     let policy = engine.policy();
     let standing = policy.store().on_failure;
     let is_closed = |choice: Option<OnFailure>| choice.unwrap_or(standing) == OnFailure::Closed;
@@ -24,13 +31,21 @@ pub(super) async fn ready(State(engine): Engine) -> Response {
         .filter(|rule| !rule.is_shadow() && is_closed(rule.on_failure()))
         .map(|rule| rule.name())
         .collect();
-    let ready = up || closed.is_empty();
+    let in_part = used().any(|decides| *decides);
+    let ready = in_part || closed.is_empty();
     let mut body = json!({
         "ready": ready,
-        "store": if up { "up" } else { "down" },
+        "store": if up { "up" } else if in_part { "partly down" } else { "down" },
         "down_ms": engine.health().down_for_us.div_ceil(1000),
     });
-    if !ready {
+    if shards.len() > 1 {
+        let told = shards.iter().enumerate().map(|(shard, decides)| {
+            let state = if decides.unwrap_or(true) { "up" } else { "down" };
+            (engine.store().shard_name(shard), state.into())
+        });
+        body["shards"] = Value::Object(told.collect());
+    }
+    if !up && !closed.is_empty() {
         body["closed_rules"] = closed.into();
     }
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -43,7 +43,7 @@ pub(crate) struct Party {
 pub(crate) struct Heard(pub(crate) Mutex<Vec<StoreChange>>);
 
 impl Observer for Heard {
-    fn store_changed(&self, change: &StoreChange) {
+    fn store_changed(&self, _shard: &str, change: &StoreChange) {
         self.0.lock().unwrap().push(change.clone());
     }
 }

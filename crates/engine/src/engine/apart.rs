@@ -1,0 +1,187 @@
+//! Requests whose limits lie in several parts of the store: each part behind the guard of its
+//! server, and without an answer by the choices of its own rules.
+
+use tollkeeper_core::{Amended, Answer, Change, Request, Store, StoreError};
+use tollkeeper_policy::OnFailure;
+
+use super::amend::whole;
+use super::{Decided, Engine, Ready, Safety, by_store};
+use crate::error::EngineError;
+use crate::failure::{Asked, one};
+use crate::guard::Deadline;
+use crate::handle::{Handle, OwnedTarget};
+use crate::met::{Met, MetLimit};
+use crate::parts::{
+    Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of, undoing,
+};
+use crate::verdict::Verdict;
+
+impl<S: Store, L: Store> Engine<S, L> {
+    /// Decides on a store that cannot fail.
+    pub(super) async fn decide_apart(
+        &self,
+        request: &Request<'_>,
+        pieces: &[Piece],
+    ) -> Result<Decided, EngineError> {
+        let said = decide(&Plain { store: &self.store, request }, request, pieces).await?;
+        Ok(decided(request, pieces, &said))
+    }
+
+    /// Decides on one that can. `deadline` is that of all parts, and of what is given back.
+    pub(super) async fn decide_apart_guarded(
+        &self,
+        safety: &Safety<L>,
+        ready: &Ready,
+        request: &Request<'_>,
+        pieces: &[Piece],
+        deadline: Deadline,
+    ) -> Result<Decided, EngineError> {
+        let desk = Guarded { engine: self, safety, ready, request, deadline };
+        let said = decide(&desk, request, pieces).await?;
+        for (piece, said) in pieces.iter().zip(&said).filter(|(_, said)| !said.local) {
+            safety.fallback.learn(desk.asked(*piece), &said.answer).await;
+        }
+        Ok(decided(request, pieces, &said))
+    }
+
+    /// Gives back what the limits in `met` were charged, each by its own clock, and where it was
+    /// charged. They are some of the verdict's.
+    pub(super) async fn give_back_apart(
+        &self,
+        verdict: &Verdict,
+        fates: &[Fate],
+        met: &Met,
+    ) -> Result<(), EngineError> {
+        let fate = |met: &MetLimit<'_>| {
+            let same = |other: MetLimit<'_>| other.limit == met.limit && other.key == met.key;
+            verdict.met.limits().position(same).and_then(|nth| fates.get(nth)).copied()
+        };
+        let some = |local: bool| {
+            let meant = |met: &MetLimit<'_>| {
+                fate(met).is_some_and(|fate| fate.local == local && fate.charged_at_us.is_some())
+            };
+            which(met, meant)
+        };
+        let change = |met: &MetLimit<'_>| {
+            let charged_at_us = fate(met).and_then(|fate| fate.charged_at_us);
+            Change::Refund { units: met.cost, charged_at_us }
+        };
+        if let Some(safety) = &self.safety {
+            let asked = Asked { met, ticket: None, which: some(true) };
+            whole(safety.fallback.amend_only(asked, change).await)?;
+        }
+        self.amend_only(met, some(false), change).await.map(drop)
+    }
+
+    /// Amends what a handle names of which some is held in this process alone.
+    pub(super) async fn amend_handle_apart(
+        &self,
+        handle: &Handle,
+        met: &Met,
+        change: Change,
+    ) -> Result<Amended, EngineError> {
+        let OwnedTarget::Rules(rules) = &handle.target else {
+            return self.amend(met, |_| change).await;
+        };
+        let is_local = |met: &MetLimit<'_>| {
+            rules.iter().any(|rule| rule.local && rule.name == met.rule && rule.key == met.key)
+        };
+        let here = Asked { met, ticket: None, which: which(met, &is_local) };
+        let there = which(met, |met| !is_local(met));
+        let here = match &self.safety {
+            Some(safety) => safety.fallback.amend_only(here, |_| change).await,
+            None => Vec::new(),
+        };
+        let there = self.amend_only(met, there, |_| change).await?;
+        whole(here.into_iter().chain([Ok(there)]))
+    }
+}
+
+/// Those of the limits that are meant.
+fn which(met: &Met, is_meant: impl Fn(&MetLimit<'_>) -> bool) -> Which {
+    let meant = met.limits().enumerate().filter(|(_, met)| is_meant(met));
+    meant.fold(Which::NONE, |which, (nth, _)| which.with(nth))
+}
+
+fn decided(request: &Request<'_>, pieces: &[Piece], said: &[Said]) -> Decided {
+    let (answer, fates) = merge(request.checks().len(), pieces, said);
+    Decided { apart: Some(fates.into_boxed_slice()), ..by_store(answer) }
+}
+
+/// Asks the store through its guards, and decides without it what that does not answer.
+struct Guarded<'a, 'r, S, L> {
+    engine: &'a Engine<S, L>,
+    safety: &'a Safety<L>,
+    ready: &'a Ready,
+    request: &'a Request<'r>,
+    deadline: Deadline,
+}
+
+impl<'a, S: Store, L: Store> Guarded<'a, '_, S, L> {
+    fn asked(&self, piece: Piece) -> Asked<'a> {
+        Asked { met: &self.ready.met, ticket: self.ready.ticket, which: piece.which }
+    }
+
+    fn name(&self, piece: Piece) -> impl Fn() -> String {
+        move || self.engine.store.shard_name(piece.part.shard)
+    }
+
+    /// What the store says.
+    async fn store(&self, piece: Piece, look: bool) -> Result<Answer, StoreError> {
+        let request = [request_of(self.request, piece.which, look)
+            .map_err(|error| StoreError::did_not_run(error.to_string()))?];
+        let call = async { one(self.engine.store.decide(&request).await) };
+        let guard = self.safety.guards.of(piece.part.shard);
+        guard.call(self.deadline, self.name(piece), call).await
+    }
+}
+
+impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
+    type Error = EngineError;
+
+    async fn decide(&self, piece: Piece) -> Result<Said, EngineError> {
+        match self.store(piece, false).await {
+            Ok(answer) => Ok(Said { answer, local: false }),
+            // Whether or not it ran there, it is not asked again: it could be charged twice.
+            Err(_) => {
+                let answer = self.safety.fallback.decide(self.asked(piece)).await?;
+                Ok(Said { answer, local: true })
+            }
+        }
+    }
+
+    async fn give_back(&self, piece: Piece, said: &Said) {
+        if said.local {
+            let charged_at_us = said.answer.charged_at_us;
+            let standing = self.ready.met.policy().store().on_failure;
+            let is_static = |met: &MetLimit<'_>| {
+                met.on_failure.unwrap_or(standing) == OnFailure::Static && met.cost > 0
+            };
+            let counted = which(&self.ready.met, is_static);
+            let asked = Asked { which: piece.which.and(counted), ..self.asked(piece) };
+            let change =
+                |met: &MetLimit<'_>| undoing(met.quota, met.cost, self.ready.ticket, charged_at_us);
+            // A shadow that did not let it in has nothing of that time, or no such permit.
+            let _ = self.safety.fallback.amend_only(asked, change).await;
+            return;
+        }
+        let amendments = amendments_of(self.request, piece.which, &said.answer);
+        let call = async {
+            let amended = self.engine.store.amend(&amendments).await;
+            amended.into_iter().collect::<Result<Vec<_>, StoreError>>()
+        };
+        let guard = self.safety.guards.of(piece.part.shard);
+        guard.give_back(self.deadline, self.name(piece), call).await;
+    }
+
+    async fn look(&self, piece: Piece, local: bool) -> Option<Answer> {
+        if local {
+            return self.safety.fallback.look(self.asked(piece)).await.ok();
+        }
+        let guard = self.safety.guards.of(piece.part.shard);
+        if guard.is_past(self.deadline) {
+            return None;
+        }
+        self.store(piece, true).await.ok()
+    }
+}

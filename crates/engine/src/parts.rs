@@ -1,0 +1,251 @@
+//! Owns the split: a request whose limits lie in several parts of a store is decided part by part,
+//! all at once, and what was charged is given back when one of them denies.
+//!
+//! Meanwhile others may be denied wrongly, for as long as the two round trips take; nobody is
+//! admitted wrongly. There is one algorithm, [`decide`], for the engine, which asks through guards
+//! and decides without the store what that does not answer, and for [`Whole`], which asks a store.
+
+use std::future::Future;
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+use tollkeeper_core::limits::MAX_CHECKS;
+use tollkeeper_core::{
+    Amendment, Answer, Change, Check, Outcome, Part, Quota, Request, RequestError, Store, Ticket,
+};
+
+mod whole;
+
+pub(crate) use whole::Plain;
+pub use whole::Whole;
+
+/// Which of a request's limits: a bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Which(u32);
+
+const _: () = assert!(MAX_CHECKS <= 32, "a request's limits have a bit each");
+
+impl Which {
+    pub(crate) const ALL: Self = Self(u32::MAX);
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn has(self, nth: usize) -> bool {
+        nth < MAX_CHECKS && self.0 >> nth & 1 == 1
+    }
+
+    pub(crate) fn with(self, nth: usize) -> Self {
+        if nth < MAX_CHECKS { Self(self.0 | 1 << nth) } else { self }
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Those of `all` that are meant.
+    pub(crate) fn of<T>(self, all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        all.enumerate().filter(move |(nth, _)| self.has(*nth)).map(|(_, one)| one)
+    }
+}
+
+/// The limits of a request that lie in one part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) part: Part,
+    pub(crate) which: Which,
+}
+
+/// Where the limits of a request lie.
+#[derive(Debug)]
+pub(crate) enum Spread {
+    /// All in one part.
+    One(Part),
+    /// In several; each limit in one of them.
+    Several(SmallVec<[Piece; 4]>),
+}
+
+/// Where the limits of a request lie. The usual one costs a comparison for each further key.
+#[inline]
+pub(crate) fn spread<S: Store>(store: &S, checks: &[Check<'_>]) -> Spread {
+    let Some((first, others)) = checks.split_first() else { return Spread::One(Part::default()) };
+    let part = store.part(first.key);
+    let beside = |check: &Check<'_>| check.key == first.key || store.part(check.key) == part;
+    if others.iter().all(beside) {
+        Spread::One(part)
+    } else {
+        Spread::Several(apart(store, checks))
+    }
+}
+
+#[cold]
+fn apart<S: Store>(store: &S, checks: &[Check<'_>]) -> SmallVec<[Piece; 4]> {
+    let mut pieces: SmallVec<[Piece; 4]> = SmallVec::new();
+    for (nth, check) in checks.iter().enumerate() {
+        let part = store.part(check.key);
+        match pieces.iter_mut().find(|piece| piece.part == part) {
+            Some(piece) => piece.which = piece.which.with(nth),
+            None => pieces.push(Piece { part, which: Which::NONE.with(nth) }),
+        }
+    }
+    pieces
+}
+
+/// What was said to a piece.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) answer: Answer,
+    /// Whether it was said without the store.
+    pub(crate) local: bool,
+}
+
+/// Whom the pieces of a request are asked of.
+pub(crate) trait Desk: Sync {
+    /// Why nothing is said at all.
+    type Error: Send;
+
+    /// Decides a piece.
+    fn decide(&self, piece: Piece) -> impl Future<Output = Result<Said, Self::Error>> + Send;
+
+    /// Gives back what a piece was charged. What of it fails is told to whoever watches: it is
+    /// not tried again.
+    fn give_back(&self, piece: Piece, said: &Said) -> impl Future<Output = ()> + Send;
+
+    /// The numbers of a piece as they are, if they can be had.
+    fn look(&self, piece: Piece, local: bool) -> impl Future<Output = Option<Answer>> + Send;
+}
+
+/// Decides every piece of a request, and gives back what was charged unless all admit it. What is
+/// said of each, in their order. An error of one is the error of all.
+pub(crate) async fn decide<D: Desk>(
+    desk: &D,
+    request: &Request<'_>,
+    pieces: &[Piece],
+) -> Result<Vec<Said>, D::Error> {
+    let mut asked = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        asked.push(desk.decide(*piece));
+    }
+    let said = join_all(asked).await;
+    let admits = |said: &Result<Said, D::Error>| said.as_ref().is_ok_and(|s| s.answer.allowed);
+    if said.iter().all(admits) {
+        return said.into_iter().collect();
+    }
+    let mut undone = Vec::with_capacity(pieces.len());
+    for (piece, said) in pieces.iter().zip(said) {
+        undone.push(undo(desk, request, *piece, said));
+    }
+    join_all(undone).await.into_iter().collect()
+}
+
+/// What is said of a piece once it was given back.
+async fn undo<D: Desk>(
+    desk: &D,
+    request: &Request<'_>,
+    piece: Piece,
+    said: Result<Said, D::Error>,
+) -> Result<Said, D::Error> {
+    let said = said?;
+    if said.answer.charged_at_us.is_none() {
+        return Ok(said);
+    }
+    desk.give_back(piece, &said).await;
+    let seen = desk.look(piece, said.local).await;
+    let now_us = seen.as_ref().map_or(said.answer.now_us, |seen| seen.now_us);
+    let seen = seen.as_ref().map(Answer::outcomes).unwrap_or_default();
+    let checks = piece.which.of(request.checks().iter());
+    let outcomes = checks.zip(said.answer.outcomes()).enumerate().map(|(nth, (check, outcome))| {
+        match seen.get(nth) {
+            // A look asks for nothing, so whether the request was let in is not in it.
+            Some(seen) => Outcome {
+                remaining: seen.remaining,
+                reset_after_us: seen.reset_after_us,
+                ..*outcome
+            },
+            None => uncharged(outcome, check.cost),
+        }
+    });
+    let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
+    Ok(Said { answer: Answer::new(now_us, false, outcomes), local: said.local })
+}
+
+/// What a limit has left that was not charged after all. Its reset is at most too late.
+fn uncharged(outcome: &Outcome, cost: u64) -> Outcome {
+    let cost = if outcome.allowed { cost } else { 0 };
+    let remaining = outcome.remaining.saturating_add(cost).min(outcome.limit);
+    Outcome { remaining, ..*outcome }
+}
+
+/// What became of one limit of a request that was decided in several parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fate {
+    /// When it was charged, by the clock of its part.
+    pub(crate) charged_at_us: Option<u64>,
+    /// Whether it was decided without the store.
+    pub(crate) local: bool,
+}
+
+/// What was said to the pieces, as the answer to the request. Its times are those of the part in
+/// which the limit lies that binds.
+pub(crate) fn merge(count: usize, pieces: &[Piece], said: &[Said]) -> (Answer, Vec<Fate>) {
+    let mut fates = vec![Fate::default(); count];
+    let mut outcomes: SmallVec<[Option<Outcome>; 4]> = SmallVec::from_elem(None, count);
+    for (piece, said) in pieces.iter().zip(said) {
+        let places = piece.which.of(fates.iter_mut().zip(&mut outcomes));
+        for ((fate, place), outcome) in places.zip(said.answer.outcomes()) {
+            let charged_at_us = said.answer.charged_at_us.filter(|_| outcome.allowed);
+            *fate = Fate { charged_at_us, local: said.local };
+            *place = Some(*outcome);
+        }
+    }
+    let mut answer = Answer::new(0, false, outcomes.into_iter().flatten());
+    let binding = answer.fold().map_or(0, |decision| decision.binding);
+    let of_binding = pieces.iter().zip(said).find(|(piece, _)| piece.which.has(binding));
+    let of_binding = of_binding.map(|(_, said)| &said.answer);
+    answer.now_us = of_binding.map_or(0, |answer| answer.now_us);
+    let any = || said.iter().find_map(|said| said.answer.charged_at_us);
+    answer.charged_at_us = of_binding.and_then(|answer| answer.charged_at_us).or_else(any);
+    (answer, fates)
+}
+
+/// A piece as a request of its own; `look` asks for nothing.
+pub(crate) fn request_of<'a>(
+    request: &Request<'a>,
+    which: Which,
+    look: bool,
+) -> Result<Request<'a>, RequestError> {
+    let checks = which.of(request.checks().iter()).map(|check| match look {
+        true => Check { cost: 0, ..*check },
+        false => *check,
+    });
+    Request::new(checks, request.ticket())
+}
+
+/// What gives back each limit of a piece that was charged.
+pub(crate) fn amendments_of<'a>(
+    request: &Request<'a>,
+    which: Which,
+    answer: &Answer,
+) -> Vec<Amendment<'a>> {
+    let charged = which.of(request.checks().iter()).zip(answer.outcomes());
+    let charged = charged.filter(|(check, outcome)| outcome.allowed && check.cost > 0);
+    let amendments = charged.map(|(check, _)| Amendment {
+        limit: check.limit,
+        quota: check.quota,
+        key: check.key,
+        change: undoing(check.quota, check.cost, request.ticket(), answer.charged_at_us),
+    });
+    amendments.collect()
+}
+
+/// What gives back a charge: the permit, the reservation, or the units.
+pub(crate) fn undoing(
+    quota: &Quota,
+    units: u64,
+    ticket: Option<Ticket>,
+    charged_at_us: Option<u64>,
+) -> Change {
+    match (quota, ticket) {
+        (Quota::Concurrency(_), Some(Ticket { id, .. })) => Change::Release { id },
+        (_, Some(Ticket { id, reserve_for_us: Some(_) })) => Change::Settle { id, actual: 0 },
+        _ => Change::Refund { units, charged_at_us },
+    }
+}
