@@ -141,7 +141,7 @@ fn a_place_is_for_people() {
         ("redis://a:b@[::1]:7/2", "[::1]:7/2"),
         ("redis+unix:///run/redis.sock?user=a&pass=b", "/run/redis.sock"),
         ("redis+unix:///run/redis.sock?db=2&user=a&pass=b", "/run/redis.sock?db=2"),
-        ("redis+sentinel://a:b@h1,[::1]:7/m", "m of h1:26379,[::1]:7"),
+        ("redis+sentinel://a:b@h1,[::1]:7/m", "m of [::1]:7,h1:26379"),
         ("redis+sentinel://a:b@h1/m/2", "m/2 of h1:26379"),
         ("redis+cluster://a:b@h1,h2:7", "the cluster of h1:6379,h2:7"),
     ] {
@@ -300,7 +300,7 @@ fn every_maximum_at_its_edge() {
 
     let several = |count: usize| (1..=count).map(|nth| format!("h{nth}")).collect::<Vec<_>>();
     let url = |count: usize| format!("redis+cluster://{}", several(count).join(","));
-    assert!(read(&url(MAX_SERVERS)).place().ends_with("h32:6379"));
+    assert!(read(&url(MAX_SERVERS)).place().contains(",h32:6379,"));
     assert!(refused(&url(MAX_SERVERS + 1)).contains("names too many hosts; expected at most 32"));
     let named = |length: usize| format!("redis+sentinel://h/{}", "m".repeat(length));
     assert_eq!(read(&named(MAX_MASTER_BYTES)).place().len(), MAX_MASTER_BYTES + 11);
