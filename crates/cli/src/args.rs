@@ -82,9 +82,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     /// Keep the state here, whatever the file says: memory://, redis://, rediss://, redis+unix://,
-    /// redis+sentinel://, redis+cluster://
+    /// redis+sentinel://, redis+cluster://; several times for servers over which keys are spread
     #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
+    pub(crate) store: Vec<String>,
     /// Send eleven requests to the demo route and show what they meet
     #[arg(long)]
     pub(crate) demo: bool,
@@ -118,9 +118,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "U", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
     /// Decide in this store instead of asking a service: memory://, redis://, rediss://,
-    /// redis+unix://, redis+sentinel://, redis+cluster://
+    /// redis+unix://, redis+sentinel://, redis+cluster://; several times for servers over which
+    /// keys are spread
     #[arg(long, value_name = "S", conflicts_with = "url")]
-    pub(crate) store: Option<String>,
+    pub(crate) store: Vec<String>,
     /// The policy file that has the rule, with --store [default: ./tollkeeper.yaml]
     #[arg(short, long, value_name = "F", requires = "store")]
     pub(crate) config: Option<PathBuf>,
@@ -201,9 +202,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "T")]
     pub(crate) trace: PathBuf,
     /// Where the state lies: memory://, redis://, rediss://, redis+unix://, redis+sentinel://,
-    /// redis+cluster://; on a server, under keys of the run's own
+    /// redis+cluster://; on a server, under keys of the run's own; several times for servers over
+    /// which keys are spread
     #[arg(long, value_name = "URL", default_value = "memory://")]
-    pub(crate) store: String,
+    pub(crate) store: Vec<String>,
     /// What to print
     #[arg(long, value_enum, default_value_t = Out::Summary)]
     pub(crate) out: Out,

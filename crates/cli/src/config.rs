@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tollkeeper_policy::{Policy, PolicyErrors};
+use tollkeeper_policy::{Policy, PolicyErrors, StoreUrl};
 use tollkeeper_server::PolicyFile;
 
 use crate::output::Failure;
@@ -23,6 +23,16 @@ impl Loaded {
     pub(crate) fn policy(self) -> Result<Policy, Failure> {
         let Self { name, text, policy, .. } = self;
         policy.map_err(|errors| Failure::told(errors.render(&name, &text)))
+    }
+}
+
+/// The store that the command line names, if it names one.
+pub(crate) fn store_url(urls: &[String]) -> Result<Option<StoreUrl>, Failure> {
+    let read = urls.iter().map(|url| url.parse::<StoreUrl>());
+    let read: Vec<StoreUrl> = read.collect::<Result<_, _>>().map_err(Failure::told)?;
+    match read.len() {
+        0 | 1 => Ok(read.into_iter().next()),
+        _ => StoreUrl::of_shards(read).map(Some).map_err(Failure::told),
     }
 }
 

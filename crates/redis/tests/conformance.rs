@@ -4,8 +4,6 @@
 
 #[path = "kit/store.rs"]
 mod kit;
-#[path = "kit/split.rs"]
-mod split;
 
 use std::future::Future;
 use std::path::Path;
@@ -14,7 +12,8 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollkeeper_core::{ManualClock, RedisUrl};
-use tollkeeper_redis::Settings;
+use tollkeeper_engine::Whole;
+use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::RedisServer;
@@ -22,10 +21,8 @@ use tollkeeper_testkit::replay::Harness;
 use tollkeeper_testkit::sentinels::Sentinels;
 use tollkeeper_testkit::suite;
 
-use self::split::Split;
-
 struct OnServer {
-    store: Split,
+    store: Whole<RedisStore>,
     clock: ManualClock,
     runtime: Runtime,
 }
@@ -36,15 +33,15 @@ impl OnServer {
         let clock = ManualClock::default();
         let settings =
             Settings { virtual_clock: Some(Arc::new(clock.clone())), ..Settings::default() };
-        let store = Split(runtime.block_on(kit::store_at(url, settings)));
+        let store = Whole(runtime.block_on(kit::store_at(url, settings)));
         Self { store, clock, runtime }
     }
 }
 
 impl Harness for OnServer {
-    type Store = Split;
+    type Store = Whole<RedisStore>;
 
-    fn store(&self) -> &Split {
+    fn store(&self) -> &Whole<RedisStore> {
         &self.store
     }
 

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use tollkeeper_core::Algorithm;
+use tollkeeper_core::{Algorithm, Store};
 use tollkeeper_engine::{Ask, Engine, Target};
 use tollkeeper_memory::SystemClock;
-use tollkeeper_policy::Policy;
+use tollkeeper_policy::{Policy, StoreUrl};
 use tollkeeper_server::decision_json;
 use tollkeeper_stores::AnyStore;
 
 use super::block_on;
 use crate::args::CheckArgs;
 use crate::client::send;
-use crate::config::load;
+use crate::config::{load, store_url};
 use crate::output::{Failure, human, say};
 
 /// How long a store may take to decide.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let decision = match &args.store {
+    let decision = match store_url(&args.store)? {
         Some(store) => in_store(args, store)?,
         None => block_on(from_service(args))?,
     };
@@ -54,7 +54,7 @@ async fn from_service(args: &CheckArgs) -> Result<Value, Failure> {
     Err(Failure::told(format!("{url} answered {}: {detail}", reply.status)))
 }
 
-fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
+fn in_store(args: &CheckArgs, store: StoreUrl) -> Result<Value, Failure> {
     let policy = match &args.rule {
         Some(_) => load(args.config.as_deref())?.policy()?,
         None => Policy::default(),
@@ -68,10 +68,14 @@ fn in_store(args: &CheckArgs, store: &str) -> Result<Value, Failure> {
         },
     };
     let ask = Ask { target, key: Some(&args.key), cost: args.cost };
-    let policy = policy.stored_at(store.parse().map_err(Failure::told)?);
+    let policy = policy.stored_at(store);
     block_on(async {
         let store = AnyStore::open(policy.store(), SystemClock::new()).map_err(Failure::told)?;
-        store.opened().await.map_err(Failure::told)?;
+        // Of several servers, those that the key does not lie on need not be there.
+        match store.opened().await {
+            Err(error) if store.shards() == 1 => return Err(Failure::told(error)),
+            _ => {}
+        }
         let engine = Engine::new(policy, store);
         let deciding = tokio::time::timeout(PATIENCE, engine.check(ask)).await;
         let late = |_| Failure::told("the store gave no answer within 5 s");

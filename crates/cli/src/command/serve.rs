@@ -15,7 +15,7 @@ use tollkeeper_server::{Addresses, DRAIN, PolicyFile, Server, Traces};
 use super::block_on;
 use crate::args::ServeArgs;
 use crate::client::send;
-use crate::config::{load_if_there, reloadable};
+use crate::config::{load_if_there, reloadable, store_url};
 use crate::output::log::Log;
 use crate::output::{Failure, announce, table};
 
@@ -31,8 +31,7 @@ rules:
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let log = Log::new(args.log_format, args.log.as_deref())?;
-    let (listen, store) = (args.listen, args.store.as_deref().map(str::parse::<StoreUrl>));
-    let store = store.transpose().map_err(Failure::told)?;
+    let (listen, store) = (args.listen, store_url(&args.store)?);
     // The command line goes before the file, also when that is read again.
     let adapt = move |policy: Policy| {
         let policy = match listen {
@@ -71,8 +70,8 @@ async fn serve(
         limits.push(format!("and {} more (tollkeeper validate)", all().count() - MOST_TOLD));
     }
     let (place, store) = match &policy.store().url {
-        StoreUrl::Redis(url) => (url.place(), format!("state on {}", url.place())),
-        _ => ("memory".to_owned(), "embedded store".to_owned()),
+        StoreUrl::Memory => ("memory".to_owned(), "embedded store".to_owned()),
+        url => (url.place(), format!("state on {}", url.place())),
     };
     let on_failure = policy.store().on_failure.name();
     let scheme = if policy.tls().is_some() { "https" } else { "http" };

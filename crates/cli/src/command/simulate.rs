@@ -13,13 +13,13 @@ use tollkeeper_stores::AnyStore;
 
 use super::block_on;
 use crate::args::{Out, SimulateArgs};
-use crate::config::load;
+use crate::config::{load, store_url};
 use crate::output::{Failure, bulk, human, progress, say, table, warn};
 use crate::trace::{Row, Trace};
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let policy = load(args.config.as_deref())?.policy()?;
-    let policy = policy.stored_at(args.store.parse().map_err(Failure::told)?);
+    let policy = policy.stored_at(store_url(&args.store)?.unwrap_or_default());
     let name = args.trace.display().to_string();
     let (reader, bytes) = open(&args.trace)?;
     let simulation = block_on(async {

@@ -107,7 +107,7 @@ pub fn decision(verdict: &Verdict) -> Value {
         "rule": verdict.rule(),
         "source": verdict.source().name(),
         "charged_at_us": decision.charged_at_us,
-        "limits": verdict.limits().map(|limit| one_limit(&limit)).collect::<Vec<_>>(),
+        "limits": verdict.limits().map(|limit| limit_of(verdict, &limit)).collect::<Vec<_>>(),
     });
     if !decision.allowed {
         body["message"] = Refusal::Denied(verdict).message().into();
@@ -120,6 +120,16 @@ pub fn decision(verdict: &Verdict) -> Value {
         body.insert(name.to_owned(), handle.to_string().into());
     }
     body
+}
+
+/// Where limits were not decided in one step, each also tells by whom and when it was charged.
+fn limit_of(verdict: &Verdict, limit: &LimitVerdict<'_>) -> Value {
+    let mut numbers = one_limit(limit);
+    if verdict.is_apart() {
+        numbers["source"] = limit.source().name().into();
+        numbers["charged_at_us"] = limit.charged_at_us.into();
+    }
+    numbers
 }
 
 fn one_limit(limit: &LimitVerdict<'_>) -> Value {
