@@ -90,6 +90,8 @@ impl Cluster {
         let server = launch
             .args(&["--cluster-node-timeout", &self.timeout])
             .args(&["--cluster-replica-validity-factor", "0"])
+            // A node without slots is not to become somebody's replica.
+            .args(&["--cluster-allow-replica-migration", "no"])
             .args(&["--repl-diskless-sync-delay", "0"])
             .start()?;
         let id = server.command(&["CLUSTER", "MYID"])?.to_string();

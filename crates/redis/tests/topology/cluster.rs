@@ -1,9 +1,15 @@
 //! The nodes of a cluster: who is asked, and what they announce.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::Instant;
 use tollkeeper_core::{Filter, HostPort, Ran, RedisAddress, RedisUrl, Secret, Store};
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::peers;
+use tollkeeper_testkit::proxy::{Ending, Proxy};
 use tollkeeper_testkit::redis_server::Launch;
 use tollkeeper_testkit::tls::Tls;
 
@@ -63,7 +69,7 @@ async fn a_node_that_is_down_at_the_start_takes_its_own_keys_along_and_no_others
     let down = format!("127.0.0.1:{}", ports[0]);
     let mut shards: Vec<usize> = (0..3).collect();
     shards.sort_by_key(|shard| store.shard_name(*shard) == down);
-    for (nth, shard) in shards.into_iter().enumerate() {
+    for (nth, shard) in shards.iter().copied().enumerate() {
         let (key, _) = key_in(&store, shard);
         let answered = ask(&store, &key).await;
         if nth < 2 {
@@ -74,6 +80,24 @@ async fn a_node_that_is_down_at_the_start_takes_its_own_keys_along_and_no_others
         assert_eq!(error.ran(), Ran::No, "{error}");
         assert!(error.to_string().contains(&format!("{down}: nobody listens")), "{error}");
     }
+    // However many calls fail, who holds what is asked for now and then.
+    let looks = |node: usize| {
+        let stats = cluster.nodes[node].server.command(&["INFO", "commandstats"]).unwrap();
+        let stats = stats.to_string();
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_cluster|slots:calls="));
+        line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let (before, begun) = (looks(0), Instant::now());
+    let (lost, _) = key_in(&store, shards[2]);
+    let mut calls = 0;
+    while begun.elapsed() < Duration::from_millis(500) {
+        ask(&store, &lost).await.unwrap_err();
+        calls += 1;
+        yield_now().await;
+    }
+    // After 40 ms, then after twice that, and so on.
+    let looked = looks(0) - before;
+    assert!((1..=12).contains(&looked) && calls > 100, "{looked} for {calls}");
     // What can be forgotten is forgotten, and the rest is told.
     assert!(store.reset(Filter::default()).await.is_err());
     assert!(store.inspect(Filter::default(), 9).await.is_err());
@@ -111,6 +135,31 @@ async fn nodes_are_found_by_the_names_that_they_announce() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_was_lost_is_not_sent_again() {
+    let cluster = Cluster::of("redis-server", 1, 0, CALM, |launch| launch).unwrap();
+    let node = &cluster.nodes[0].server;
+    let proxy = Proxy::before(node.port()).unwrap();
+    node.command(&["CONFIG", "SET", "cluster-announce-port", &proxy.port().to_string()]).unwrap();
+    let store = Arc::new(store_at(&cluster_url(&[proxy.port()])).await);
+    assert_eq!(store.shard_name(0), format!("127.0.0.1:{}", proxy.port()));
+    assert_eq!(used(&ask(&store, "a").await.unwrap()), 1);
+    proxy.mute().unwrap();
+    let under_way = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { ask(&store, "a").await }
+    });
+    let count = || node.command(&["HGET", "rl:{a}:api:fw", "count"]).unwrap().integer();
+    until("it does not run", async || (count() == Some(2)).then_some(())).await;
+    proxy.cut(Ending::Reset).unwrap();
+    let error = under_way.await.unwrap().unwrap_err();
+    assert_eq!(error.ran(), Ran::Perhaps, "{error}");
+    assert!(error.to_string().starts_with("lost the connection to the cluster of"), "{error}");
+    proxy.pass().unwrap();
+    let answer = until("it does not come back", async || ask(&store, "a").await.ok()).await;
+    assert_eq!(used(&answer), 3);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The master that sentinels name.
 
+use tokio::time::timeout;
 use tollkeeper_core::{RedisAddress, RedisUrl, Secret, Store};
 use tollkeeper_redis::RedisStore;
 use tollkeeper_testkit::peers;
@@ -11,6 +12,14 @@ use super::store::{sentinel_url, sentinel_url_of};
 
 fn ports(set: &Sentinels) -> Vec<u16> {
     set.sentinels.iter().map(|sentinel| sentinel.port()).collect()
+}
+
+/// Waits until the replicas have all that the first master has.
+fn replicate(set: &Sentinels) {
+    let mut keeper = set.servers[0].keeper().unwrap();
+    // Who has written nothing waits for nothing.
+    keeper.call(&["SET", "testkit:last", "1", "EX", "60"]).unwrap();
+    assert_eq!(keeper.call(&["WAIT", "2", "5000"]).unwrap().integer(), Some(2));
 }
 
 #[tokio::test]
@@ -53,8 +62,7 @@ async fn connections_follow_to_the_new_master_though_the_old_one_lives() {
         let set = Sentinels::start(program).unwrap();
         let store = store_at(&sentinel_url(&set)).await;
         assert_eq!(used(&ask(&store, "a").await.unwrap()), 1);
-        let wait = set.servers[0].command(&["WAIT", "2", "5000"]).unwrap();
-        assert_eq!(wait.integer(), Some(2));
+        replicate(&set);
         let mut sentinel = Connection::tcp(set.sentinels[1].port()).unwrap();
         sentinel.call(&["SENTINEL", "FAILOVER", "mymaster"]).unwrap();
         let new = set.wait_for_another(0).unwrap();
@@ -67,6 +75,29 @@ async fn connections_follow_to_the_new_master_though_the_old_one_lives() {
         // What was used before is known there, and nobody asked the old one in vain.
         assert_eq!(used(&ask(&store, "a").await.unwrap()), 2);
     }
+}
+
+/// Nobody says anything and nothing is closed: all that is heard is the sentinels' word.
+#[tokio::test]
+async fn a_frozen_master_is_left_as_soon_as_there_is_another() {
+    let set = Sentinels::start("redis-server").unwrap();
+    // One that does not answer is not waited for, where others do.
+    set.sentinels[0].stop().unwrap();
+    let url = sentinel_url(&set);
+    let opening = timeout(PATIENCE / 4, RedisStore::connect(&url, patient()));
+    let store = opening.await.unwrap().unwrap();
+    assert_eq!(used(&ask(&store, "a").await.unwrap()), 1);
+    replicate(&set);
+    set.servers[0].stop().unwrap();
+    set.sentinels[0].cont().unwrap();
+    set.wait_for_another(0).unwrap();
+    // Connections that are silent would be left after the patience of their settings.
+    let followed = until("at the old master", async || {
+        timeout(PATIENCE / 40, ask(&store, "a")).await.ok()?.ok()
+    });
+    let answer = timeout(PATIENCE / 4, followed).await.unwrap();
+    assert!(used(&answer) >= 2, "{answer:?}");
+    set.servers[0].cont().unwrap();
 }
 
 #[tokio::test]
