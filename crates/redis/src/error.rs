@@ -6,7 +6,8 @@ use crate::driver::{Fault, Refusal};
 
 /// What a user must be granted.
 const GRANT: &str = "let the user run our scripts on our keys: ACL SETUSER … ~rl:* +@read +@write \
-                     +@scripting +@connection +info +time, with `store.prefix` for rl";
+                     +@scripting +@connection +info +time, with `store.prefix` for rl, and \
+                     +cluster|slots +cluster|info on a cluster";
 
 /// Refusals that are made before a script begins, and what to do about them.
 const REFUSALS: [(&str, &str); 13] = [

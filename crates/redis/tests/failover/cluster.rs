@@ -19,8 +19,9 @@ use crate::report::Field;
 /// How long until all is well after another node holds the slots.
 const SOON: Duration = Duration::from_secs(3);
 
-/// How long a node may be silent.
-const NODE_TIMEOUT: Duration = Duration::from_millis(1000);
+/// How long a node may be silent where another is to take over, and where none is.
+const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
+const CALM: Duration = Duration::from_secs(10);
 
 /// More of what was written last than any failover loses here.
 const LOST: Duration = Duration::from_secs(1);
@@ -39,7 +40,8 @@ struct Scene {
 impl Scene {
     fn new(program: impl AsRef<Path>, replicas: usize) -> Self {
         let partial = |launch: Launch| launch.args(&["--cluster-require-full-coverage", "no"]);
-        let cluster = Cluster::of(program, 3, replicas, NODE_TIMEOUT, partial).unwrap();
+        let timeout = if replicas > 0 { NODE_TIMEOUT } else { CALM };
+        let cluster = Cluster::of(program, 3, replicas, timeout, partial).unwrap();
         let ports: Vec<u16> = cluster.nodes.iter().map(|node| node.server.port()).collect();
         let place = place_of("cluster", &ports[..2]);
         let keys = keys(&cluster, &place);

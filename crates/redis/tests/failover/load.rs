@@ -14,7 +14,7 @@ use crate::store::{cluster_url, sentinel_url_of};
 use crate::workers::serve;
 
 /// How long a decision may take.
-pub(crate) const DEADLINE: Duration = Duration::from_millis(100);
+pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 
 /// How many ask at once in each process, and how long each rests between two calls.
 const CALLERS: usize = 4;

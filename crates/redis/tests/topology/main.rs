@@ -14,3 +14,4 @@ mod sentinel;
 #[path = "../kit/store.rs"]
 mod store;
 mod strangers;
+mod users;

@@ -1,5 +1,8 @@
 //! Slots that move from node to node while they are used.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::runtime::Handle;
 use tollkeeper_core::{Ran, Store};
 use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::peers;
@@ -75,6 +78,34 @@ async fn a_call_that_meets_keys_on_their_way_is_tried_again_for_a_little_while()
     );
     moved.unwrap();
     assert_eq!(used(&answered), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_as_a_whole_is_never_out_of_reach() {
+    let cluster = Cluster::of(peers::valkey().unwrap(), 2, 0, CALM, |launch| launch).unwrap();
+    let store = store_at(&cluster_url(&[cluster.nodes[0].server.port()])).await;
+    let (key, slot) = key_in(&store, 0);
+    let from = cluster.holder_as_told_by(0, slot).unwrap();
+    let (mut count, ended) = (0, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let moved = scope.spawn(|| {
+            let moved = cluster.migrate_whole(slot, from, 1 - from);
+            ended.store(true, Ordering::SeqCst);
+            moved
+        });
+        // One state is there and grows, others are made all the time.
+        while !ended.load(Ordering::SeqCst) {
+            count += 1;
+            let fresh = format!("fresh-{count}");
+            let limits = ["api", fresh.as_str()];
+            let asked = ask_limits(&store, &key, &limits);
+            let answer = tokio::task::block_in_place(|| Handle::current().block_on(asked));
+            assert_eq!(used(&answer.unwrap()), count);
+        }
+        moved.join().unwrap().unwrap();
+    });
+    assert_eq!(used(&ask(&store, &key).await.unwrap()), count + 1);
+    assert_eq!(store.shard_name(store.part(&key).shard), place(&cluster, 1 - from));
 }
 
 #[tokio::test]

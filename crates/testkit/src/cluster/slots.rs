@@ -53,6 +53,17 @@ impl Cluster {
         self.set_slot(from, slot, &holds)
     }
 
+    /// Moves a slot as a whole, as Valkey 9 can. Returns when both nodes say so.
+    pub fn migrate_whole(&self, slot: u16, from: usize, to: usize) -> Result<(), String> {
+        let (number, id) = (slot.to_string(), self.nodes[to].id.as_str());
+        let range = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", id];
+        self.keeper(from)?.call(&range)?;
+        for asked in [from, to] {
+            self.wait_for_another(asked, slot, from)?;
+        }
+        Ok(())
+    }
+
     /// Lets nobody know of a node any more.
     pub fn forget(&self, node: usize) -> Result<(), String> {
         let id = self.nodes[node].id.as_str();

@@ -28,15 +28,29 @@ pub(super) struct Resolver {
     sentinels: Vec<(HostPort, Client)>,
     name: String,
     patience: Duration,
-    last: Mutex<Option<(Instant, Result<HostPort, Fault>)>>,
+    last: Mutex<Last>,
     master: watch::Sender<Option<HostPort>>,
+}
+
+/// What was said last, and when; and by which election the master is that is known.
+#[derive(Debug, Default)]
+struct Last {
+    answer: Option<(Instant, Result<HostPort, Fault>)>,
+    known: Option<Elected>,
+}
+
+/// A master, and the number of the election that made it so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Elected {
+    epoch: i64,
+    place: HostPort,
 }
 
 /// What a sentinel says of the master.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    /// Where it is, and the number of the election that made it so.
-    Is { place: HostPort, epoch: i64 },
+    /// Where it is.
+    Is(Elected),
     /// It knows none of that name, but others.
     Unknown { others: Vec<String> },
 }
@@ -51,7 +65,7 @@ impl Resolver {
             sentinels: places.iter().map(client).collect::<Result<_, Fault>>()?,
             name: name.to_owned(),
             patience: access.patience(),
-            last: Mutex::new(None),
+            last: Mutex::new(Last::default()),
             master: watch::Sender::new(None),
         })
     }
@@ -78,7 +92,7 @@ impl Resolver {
 
     async fn ask(&self, fresh: Duration) -> Result<HostPort, Fault> {
         let mut last = self.last.lock().await;
-        if let Some((at, answer)) = &*last
+        if let Some((at, answer)) = &last.answer
             && at.elapsed() < fresh
         {
             return answer.clone();
@@ -88,15 +102,19 @@ impl Resolver {
         });
         // Connecting and answering have the patience of a connection each.
         let (said, faults) = gather(asked, self.patience * 2).await;
-        let answer = newest(&self.name, said, &faults);
-        *last = Some((Instant::now(), answer.clone()));
-        if let Ok(place) = &answer {
+        let is_all = said.len() + faults.len() == self.sentinels.len();
+        let newest = newest(&self.name, said, &faults);
+        let elected = newest.map(|elected| settled(elected, last.known.as_ref(), is_all));
+        if let Ok(elected) = &elected {
+            last.known = Some(elected.clone());
             self.master.send_if_modified(|known| {
-                let is_new = known.as_ref() != Some(place);
-                *known = Some(place.clone());
+                let is_new = known.as_ref() != Some(&elected.place);
+                *known = Some(elected.place.clone());
                 is_new
             });
         }
+        let answer = elected.map(|elected| elected.place);
+        last.answer = Some((Instant::now(), answer.clone()));
         answer
     }
 
@@ -113,7 +131,8 @@ impl Resolver {
             place => {
                 let text = "it does not answer as a sentinel does".to_owned();
                 let place = place_of(&place).ok_or(Fault::Unconnected { text })?;
-                Ok(Said::Is { place, epoch: about.ok().as_ref().and_then(epoch).unwrap_or(0) })
+                let epoch = about.ok().as_ref().and_then(epoch).unwrap_or(0);
+                Ok(Said::Is(Elected { epoch, place }))
             }
         }
     }
@@ -125,21 +144,30 @@ impl fmt::Debug for Resolver {
     }
 }
 
+/// Whom to believe: one who speaks of an older election than is known has missed it, unless nobody
+/// is left who could know better.
+fn settled(elected: Elected, known: Option<&Elected>, is_all: bool) -> Elected {
+    match known {
+        Some(known) if known.epoch > elected.epoch && !is_all => known.clone(),
+        _ => elected,
+    }
+}
+
 /// What the latest election made the master. Who was away during one says something older.
-fn newest(name: &str, said: Vec<Said>, faults: &[Fault]) -> Result<HostPort, Fault> {
+fn newest(name: &str, said: Vec<Said>, faults: &[Fault]) -> Result<Elected, Fault> {
     let mut known: Vec<String> = Vec::new();
-    let mut best: Option<(i64, HostPort)> = None;
+    let mut best: Option<Elected> = None;
     for said in said {
         match said {
-            Said::Is { place, epoch } if best.as_ref().is_none_or(|(seen, _)| epoch > *seen) => {
-                best = Some((epoch, place));
+            Said::Is(elected) if best.as_ref().is_none_or(|best| elected.epoch > best.epoch) => {
+                best = Some(elected);
             }
-            Said::Is { .. } => {}
+            Said::Is(_) => {}
             Said::Unknown { others } => known.extend(others),
         }
     }
-    if let Some((_, place)) = best {
-        return Ok(place);
+    if let Some(best) = best {
+        return Ok(best);
     }
     known.sort_unstable();
     known.dedup();
@@ -199,18 +227,29 @@ mod tests {
         HostPort { host: "10.0.0.1".to_owned(), port }
     }
 
+    fn elected(port: u16, epoch: i64) -> Elected {
+        Elected { epoch, place: place(port) }
+    }
+
     fn text(text: &str) -> Reply {
         Reply::Text(text.as_bytes().to_vec())
     }
 
     #[test]
     fn the_latest_election_counts_however_many_missed_it() {
-        let old = || Said::Is { place: place(1), epoch: 3 };
-        let new = || Said::Is { place: place(2), epoch: 4 };
-        assert_eq!(newest("m", vec![old(), new(), old()], &[]), Ok(place(2)));
-        assert_eq!(newest("m", vec![new(), old()], &[]), Ok(place(2)));
+        let (was, is) = (elected(1, 3), elected(2, 4));
+        let (old, new) = (|| Said::Is(elected(1, 3)), || Said::Is(elected(2, 4)));
+        assert_eq!(newest("m", vec![old(), new(), old()], &[]), Ok(is.clone()));
+        assert_eq!(newest("m", vec![new(), old()], &[]), Ok(is.clone()));
         let stranger = || Said::Unknown { others: vec!["a".to_owned()] };
-        assert_eq!(newest("m", vec![stranger(), old()], &[]), Ok(place(1)));
+        assert_eq!(newest("m", vec![stranger(), old()], &[]), Ok(was.clone()));
+
+        // Also when those who know it are slow to answer.
+        assert_eq!(settled(was.clone(), Some(&is), false), is);
+        assert_eq!(settled(was.clone(), Some(&is), true), was);
+        assert_eq!(settled(was.clone(), None, false), was);
+        assert_eq!(settled(is.clone(), Some(&was), false), is);
+        assert_eq!(settled(elected(9, 4), Some(&is), false), elected(9, 4));
     }
 
     #[test]
