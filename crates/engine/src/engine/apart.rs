@@ -2,7 +2,6 @@
 //! server, and without an answer by the choices of its own rules.
 
 use tollkeeper_core::{Amended, Answer, Change, Request, Store, StoreError};
-use tollkeeper_policy::OnFailure;
 
 use super::amend::whole;
 use super::{Decided, Engine, Ready, Safety, by_store};
@@ -12,7 +11,7 @@ use crate::guard::Deadline;
 use crate::handle::{Handle, OwnedTarget};
 use crate::met::{Met, MetLimit};
 use crate::parts::{
-    Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of, undoing,
+    Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of,
 };
 use crate::verdict::Verdict;
 
@@ -152,18 +151,7 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
 
     async fn give_back(&self, piece: Piece, said: &Said) {
         if said.local {
-            let charged_at_us = said.answer.charged_at_us;
-            let standing = self.ready.met.policy().store().on_failure;
-            let is_static = |met: &MetLimit<'_>| {
-                met.on_failure.unwrap_or(standing) == OnFailure::Static && met.cost > 0
-            };
-            let counted = which(&self.ready.met, is_static);
-            let asked = Asked { which: piece.which.and(counted), ..self.asked(piece) };
-            let change =
-                |met: &MetLimit<'_>| undoing(met.quota, met.cost, self.ready.ticket, charged_at_us);
-            // A shadow that did not let it in has nothing of that time, or no such permit.
-            let _ = self.safety.fallback.amend_only(asked, change).await;
-            return;
+            return self.safety.fallback.undo(self.asked(piece), &said.answer).await;
         }
         let amendments = amendments_of(self.request, piece.which, &said.answer);
         let call = async {
