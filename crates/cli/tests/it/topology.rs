@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::moment::until;
 use tollkeeper_testkit::peers;
+use tollkeeper_testkit::redis_server::Launch;
 use tollkeeper_testkit::sentinels::Sentinels;
 
 use crate::kit::{Folder, Service, run, text};
@@ -71,7 +72,9 @@ fn a_service_follows_the_master_that_sentinels_name() {
 
 #[test]
 fn a_service_on_a_cluster_survives_one_of_its_masters() {
-    let mut cluster = Cluster::start(peers::valkey().unwrap(), NODE_TIMEOUT).unwrap();
+    let partial = |launch: Launch| launch.args(&["--cluster-require-full-coverage", "no"]);
+    let program = peers::valkey().unwrap();
+    let mut cluster = Cluster::of(program, 3, 1, NODE_TIMEOUT, partial).unwrap();
     let folder = Folder::new("check-cluster");
     assert_eq!(check(&cluster.url_of(&[5]), &folder).0, Some(0));
     assert_eq!(check(&cluster.url_of(&[0, 1]), &folder).0, Some(1));
@@ -93,6 +96,12 @@ fn a_service_on_a_cluster_survives_one_of_its_masters() {
     cluster.nodes[1].server.kill();
     let gone = until(PATIENCE, || (source(&service, lost) == "fallback").then_some(()));
     assert!(gone.is_some(), "nobody noticed");
+    // It is the affair of its own keys.
+    for (key, _) in keys.iter().zip(&held).filter(|(_, node)| **node != 1) {
+        assert_eq!(source(&service, key), "store", "{key}");
+    }
+    let ready = service.get("/readyz");
+    assert_eq!((ready.status, &ready.json()["store"]), (200, &"partly down".into()));
     for key in &keys {
         until_well(&service, key);
     }

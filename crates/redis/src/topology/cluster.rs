@@ -170,12 +170,12 @@ impl Cluster {
             };
             match Redirect::read(&fault, &node.place) {
                 Some(Redirect::Moved { slot, place }) => {
-                    (node, asks) = (shared.moved(slot, &place), false);
+                    (node, asks) = (shared.moved(slot, &place)?, false);
                     // One that nobody knew is still being connected to.
                     node.opened().await?;
                 }
                 Some(Redirect::Ask { place }) => {
-                    (node, asks) = (shared.visited(&place), true);
+                    (node, asks) = (shared.visited(&place)?, true);
                     node.opened().await?;
                 }
                 Some(Redirect::TryAgain) if tries < MOST_TRIES => {
@@ -220,6 +220,10 @@ impl Drop for Doubting<'_> {
     }
 }
 
+fn too_many() -> Fault {
+    Fault::Unconnected { text: "the nodes name more nodes than a cluster has".to_owned() }
+}
+
 impl Shared {
     /// Begins to connect to a node.
     fn node(&self, place: &HostPort) -> Node {
@@ -229,14 +233,16 @@ impl Shared {
     }
 
     /// The slot is held by another node from now on.
-    fn moved(&self, slot: u16, place: &HostPort) -> Arc<Node> {
+    fn moved(&self, slot: u16, place: &HostPort) -> Result<Arc<Node>, Fault> {
         self.doubt.notify_one();
-        self.map.write().moved(slot, place, |place| self.node(place))
+        let node = self.map.write().moved(slot, place, |place| self.node(place));
+        node.ok_or_else(too_many)
     }
 
     /// A node that takes over a slot.
-    fn visited(&self, place: &HostPort) -> Arc<Node> {
-        self.map.write().visited(place, |place| self.node(place))
+    fn visited(&self, place: &HostPort) -> Result<Arc<Node>, Fault> {
+        let node = self.map.write().visited(place, |place| self.node(place));
+        node.ok_or_else(too_many)
     }
 
     /// Why there is nobody to send a call to.

@@ -2,10 +2,12 @@
 
 use tokio::time::timeout;
 use tollkeeper_core::{RedisAddress, RedisUrl, Secret, Store};
-use tollkeeper_redis::RedisStore;
+use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
+use tollkeeper_testkit::redis_server::Launch;
 use tollkeeper_testkit::resp::Connection;
-use tollkeeper_testkit::sentinels::Sentinels;
+use tollkeeper_testkit::sentinels::{MASTER, Sentinels};
+use tollkeeper_testkit::tls::Tls;
 
 use super::kit::*;
 use super::store::{sentinel_url, sentinel_url_of};
@@ -124,6 +126,30 @@ async fn servers_and_sentinels_with_passwords_of_their_own() {
         assert!(error.contains(said), "{error}");
         assert!(!error.contains("opensesame") && !error.contains("whogoesthere"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn the_sentinel_and_the_server_with_tls() {
+    let tls = Tls::new().unwrap();
+    let server = Launch::new("redis-server").tls(&tls).start().unwrap();
+    let watch = format!("sentinel monitor {MASTER} 127.0.0.1 {} 1\n", server.port());
+    let sentinel = Launch::new("redis-server").tls(&tls).args(&["--tls-replication", "yes"]);
+    let sentinel = sentinel.sentinel(&watch).start().unwrap();
+    let mut url = sentinel_url_of(&[sentinel.port()], MASTER);
+    let error = refusal_of(&url).await.to_string();
+    assert!(error.contains("if it speaks TLS, write rediss"), "{error}");
+    if let RedisAddress::Sentinel { tls, .. } = &mut url.address {
+        *tls = true;
+    }
+    let ca = Some(std::fs::read(tls.ca()).unwrap());
+    let store = RedisStore::connect(&url, Settings { ca, ..patient() }).await.unwrap();
+    ask(&store, "a").await.unwrap();
+    // Listening is encrypted, too.
+    until("it does not listen", async || {
+        let listed = sentinel.command(&["CLIENT", "LIST", "TYPE", "pubsub"]).ok()?;
+        (listed.to_string().lines().count() > 0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

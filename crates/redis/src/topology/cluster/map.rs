@@ -12,6 +12,9 @@ use tollkeeper_core::{HostPort, MAX_SHARDS};
 use super::view::View;
 use crate::slot::SLOTS;
 
+/// Nodes that calls are sent to between two views, by what other nodes say.
+const MOST_VISITED: usize = 1000;
+
 /// Which node holds which slot.
 #[derive(Debug)]
 pub(super) struct Map<N> {
@@ -21,6 +24,8 @@ pub(super) struct Map<N> {
     /// it.
     seats: Vec<HostPort>,
     nodes: HashMap<HostPort, Arc<N>>,
+    /// Slots that are held by nodes without a number: they have one when the next view comes.
+    strays: HashMap<u16, HostPort>,
     /// Nodes that calls were sent to since the last view.
     visited: Vec<HostPort>,
     /// Further nodes that can be asked.
@@ -33,6 +38,7 @@ impl<N> Default for Map<N> {
             owners: vec![None; usize::from(SLOTS)],
             seats: Vec::new(),
             nodes: HashMap::new(),
+            strays: HashMap::new(),
             visited: Vec::new(),
             replicas: Vec::new(),
         }
@@ -42,6 +48,9 @@ impl<N> Default for Map<N> {
 impl<N> Map<N> {
     /// Who holds a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<Arc<N>> {
+        if let Some(place) = self.strays.get(&slot) {
+            return self.nodes.get(place).cloned();
+        }
         let seat = (*self.owners.get(usize::from(slot))?)?;
         self.nodes.get(self.seats.get(seat)?).cloned()
     }
@@ -79,34 +88,42 @@ impl<N> Map<N> {
         (!places.is_empty()).then(|| places.join(","))
     }
 
-    /// Notes that a slot is held by another node.
+    /// Notes that a slot is held by another node; `None` where there are too many.
     pub(super) fn moved(
         &mut self,
         slot: u16,
         place: &HostPort,
         make: impl FnOnce(&HostPort) -> N,
-    ) -> Arc<N> {
-        let seat = self.seats.iter().position(|seat| seat == place).unwrap_or_else(|| {
-            self.seats.push(place.clone());
-            self.seats.len() - 1
-        });
-        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
-            *owner = Some(seat);
+    ) -> Option<Arc<N>> {
+        let node = self.visited(place, make)?;
+        match self.seats.iter().position(|seat| seat == place) {
+            Some(seat) => {
+                self.strays.remove(&slot);
+                if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+                    *owner = Some(seat);
+                }
+            }
+            None => {
+                self.strays.insert(slot, place.clone());
+            }
         }
-        self.visited(place, make)
+        Some(node)
     }
 
-    /// The node at a place that may hold nothing.
+    /// The node at a place that may hold nothing; `None` where there are too many.
     pub(super) fn visited(
         &mut self,
         place: &HostPort,
         make: impl FnOnce(&HostPort) -> N,
-    ) -> Arc<N> {
+    ) -> Option<Arc<N>> {
         if !self.visited.contains(place) {
+            if self.visited.len() >= MOST_VISITED {
+                return None;
+            }
             self.visited.push(place.clone());
         }
         let node = self.nodes.entry(place.clone()).or_insert_with(|| Arc::new(make(place)));
-        Arc::clone(node)
+        Some(Arc::clone(node))
     }
 
     /// Takes over a view: makes the nodes that are new, and hands out those that are of no more
@@ -127,6 +144,7 @@ impl<N> Map<N> {
         }
         let changed = owners != self.owners || before != self.seats;
         self.owners = owners;
+        self.strays.clear();
         self.replicas = view.replicas.iter().cloned().collect();
         for place in &masters {
             self.nodes.entry((*place).clone()).or_insert_with(|| Arc::new(make(place)));

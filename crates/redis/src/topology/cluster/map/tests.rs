@@ -80,10 +80,14 @@ fn a_node_that_comes_has_a_number_of_its_own_and_one_that_goes_leaves_it() {
 #[test]
 fn a_slot_that_was_moved_is_found_at_once_and_a_view_corrects_it() {
     let mut map = map(&[1, 2, 3]);
-    assert_eq!(*map.moved(0, &place(3), |_| unreachable!()), 3);
+    assert_eq!(map.moved(0, &place(3), |_| unreachable!()).as_deref(), Some(&3));
     assert_eq!((map.owner(0).as_deref(), map.owner(1).as_deref()), (Some(&3), Some(&1)));
-    assert_eq!(*map.moved(1, &place(8), |place| place.port), 8);
-    assert_eq!((map.owner(1).as_deref(), map.shard_of(1), map.shards()), (Some(&8), 3, 4));
+    assert_eq!(map.moved(1, &place(8), |place| place.port).as_deref(), Some(&8));
+    // It has no number yet: it may follow one whose number it will have.
+    assert_eq!((map.owner(1).as_deref(), map.shard_of(1), map.shards()), (Some(&8), 0, 3));
+    assert_eq!(map.moved(1, &place(2), |_| unreachable!()).as_deref(), Some(&2));
+    assert_eq!((map.owner(1).as_deref(), map.shard_of(1)), (Some(&2), 1));
+    map.moved(1, &place(8), |_| unreachable!());
     // It was visited since the last view, so it stays for one more.
     assert_eq!(install(&mut map, &[1, 2, 3]), (vec![], true));
     assert_eq!(map.owner(1).as_deref(), Some(&1));
@@ -91,10 +95,35 @@ fn a_slot_that_was_moved_is_found_at_once_and_a_view_corrects_it() {
 }
 
 #[test]
+fn who_follows_a_master_has_its_number_also_where_a_call_was_there_before() {
+    let mut map = map(&[1, 2, 3]);
+    map.moved(6000, &place(9), |place| place.port);
+    assert_eq!(install(&mut map, &[1, 9, 3]), (vec![2], true));
+    assert_eq!((map.shard_of(6000), map.shards()), (1, 3));
+    assert_eq!(map.shard_name(1).as_deref(), Some("h:9"));
+}
+
+#[test]
+fn no_more_nodes_are_visited_than_there_can_be() {
+    let mut map = map(&[1, 2, 3]);
+    let most = u16::try_from(MOST_VISITED).unwrap();
+    for port in 1..=most {
+        assert!(map.moved(port, &place(port), |place| place.port).is_some());
+    }
+    assert_eq!(map.moved(0, &place(most + 1), |place| place.port), None);
+    assert_eq!(map.visited(&place(most + 1), |place| place.port), None);
+    assert_eq!((map.owner(0).as_deref(), map.nodes().len()), (Some(&1), MOST_VISITED));
+    assert_eq!((map.shards(), map.moved(0, &place(7), |_| unreachable!()).is_some()), (3, true));
+    install(&mut map, &[1, 2, 3]);
+    install(&mut map, &[1, 2, 3]);
+    assert_eq!(map.nodes().len(), 3);
+}
+
+#[test]
 fn a_node_that_takes_over_is_kept_while_it_is_visited() {
     let mut map = map(&[1, 2]);
     for _ in 0..3 {
-        assert_eq!(*map.visited(&place(5), |place| place.port), 5);
+        assert_eq!(map.visited(&place(5), |place| place.port).as_deref(), Some(&5));
         assert_eq!(install(&mut map, &[1, 2]), (vec![], false));
     }
     assert_eq!((masters(&map), map.nodes().len()), (vec![1, 2], 3));
