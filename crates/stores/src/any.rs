@@ -14,7 +14,7 @@ use tollkeeper_redis::{RedisStore, Shards};
 pub enum AnyStore<C> {
     /// `memory://`
     Memory(MemoryStore<C>),
-    /// `redis://`, `rediss://`, `redis+unix://`
+    /// `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`
     #[cfg(feature = "redis")]
     Redis(Box<RedisStore>),
     /// A list of those.

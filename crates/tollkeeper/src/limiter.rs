@@ -52,7 +52,8 @@ impl Tollkeeper {
     }
 
     /// A limiter that counts on a Redis or Valkey server, so that many processes share its limits:
-    /// `redis://`, `rediss://` or `redis+unix://`. It is built within a Tokio runtime.
+    /// `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://` or `redis+cluster://`. It is
+    /// built within a Tokio runtime.
     ///
     /// The server need not be there: connections are opened, and opened again, in the background,
     /// and without an answer in time it is decided as [`Builder::on_failure`] says.

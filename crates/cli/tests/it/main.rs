@@ -23,6 +23,7 @@ mod rules;
 mod serve;
 mod shards;
 mod simulate;
+mod topology;
 #[cfg(feature = "otlp")]
 mod traces;
 mod validate;
