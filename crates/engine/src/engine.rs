@@ -263,14 +263,14 @@ impl<S: Store, L: Store> Engine<S, L> {
         match self.decide_at_once(ready) {
             Ok(decided) => decided,
             // It is long, and a call to elsewhere: who needs none is not to carry it along.
-            Err(ready) => Box::pin(self.decide_waiting(ready)).await,
+            Err(ready) => Box::pin(self.decide_waiting(*ready)).await,
         }
     }
 
     /// Decides without waiting, or gives back what needs a wait.
-    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Ready> {
+    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Box<Ready>> {
         if self.safety.is_some() {
-            return Err(ready);
+            return Err(Box::new(ready));
         }
         let answer = match ready.met.request(ready.ticket) {
             Ok(request) => self.store.decide_at_once(&request),
@@ -279,7 +279,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         match answer {
             Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
             Some(Err(error)) => Ok(Err(error.into())),
-            None => Err(ready),
+            None => Err(Box::new(ready)),
         }
     }
 

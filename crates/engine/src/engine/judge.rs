@@ -57,7 +57,7 @@ pub enum Judgement {
 
 /// What a store has to be waited for to decide.
 #[derive(Debug)]
-pub struct Undecided(Ready);
+pub struct Undecided(Box<Ready>);
 
 impl<S: Store, L: Store> Engine<S, L> {
     /// The rules that a request meets.
@@ -92,7 +92,7 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Decides what could not be decided at once.
     pub async fn judge_waiting(&self, undecided: Undecided) -> Result<Judgement, EngineError> {
-        let verdict = self.decide(undecided.0).await?;
+        let verdict = Box::pin(self.decide_waiting(*undecided.0)).await?;
         Ok(Judgement::Decided(Box::new(verdict)))
     }
 
@@ -110,6 +110,7 @@ impl<S: Store, L: Store> Engine<S, L> {
 }
 
 /// What a store has to decide, or what the policy has decided by itself.
+#[expect(clippy::large_enum_variant, reason = "it is looked at and gone")]
 enum Either {
     Ready(Ready),
     Judged(Judgement),
