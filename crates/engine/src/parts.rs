@@ -259,8 +259,9 @@ fn drained_before_us(check: &Check<'_>, outcome: &Outcome) -> u64 {
     let charge = u128::from(check.cost) * u128::from(bucket.unit());
     let charge_us = charge.div_ceil(u128::from(bucket.drain().max(1)));
     let charge_us = u64::try_from(charge_us).unwrap_or(u64::MAX);
-    // What is told is rounded up.
-    outcome.reset_after_us.saturating_sub(1).saturating_sub(charge_us)
+    // What is told is rounded up, where there is anything to round.
+    let rounded_us = u64::from(bucket.drain() > 1);
+    outcome.reset_after_us.saturating_sub(rounded_us).saturating_sub(charge_us)
 }
 
 fn bucket(quota: &Quota) -> Option<&Bucket> {

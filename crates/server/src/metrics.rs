@@ -259,7 +259,6 @@ impl Scrape {
             let labels = [("shard", store.shard_name(shard))];
             ConstGauge::new(state).encode(family.encode_family(&labels)?)?;
         }
-        drop(family);
 
         let help = "Charges of denied requests that were given back without an answer in time";
         let kept = ConstCounter::new(self.metrics.kept_charges.sum(0));

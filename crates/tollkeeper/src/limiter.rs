@@ -75,6 +75,24 @@ impl Tollkeeper {
         Builder::at(url)
     }
 
+    /// A limiter that counts on several servers, over which keys are spread: each key lies on one of
+    /// them, the same in every process with the same list, in whatever order.
+    ///
+    /// ```no_run
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let limiter = Tollkeeper::shards(&["redis://10.0.0.1", "redis://10.0.0.2"])
+    ///     .limit("api", Limit::per_second(10).burst(20))
+    ///     .build();
+    /// # let _ = limiter;
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn shards(urls: &[&str]) -> Builder {
+        Builder::at_all(urls)
+    }
+
     /// Waits until the store can be asked, or says why it cannot. The limiter works all the same:
     /// this is for programs that would rather not start without their server.
     pub async fn opened(&self) -> Result<(), Error> {

@@ -33,6 +33,28 @@ async fn limiters_on_one_server_share_their_limits() {
 }
 
 #[tokio::test]
+async fn keys_are_spread_over_several_servers_in_whatever_order() {
+    let servers = [(), ()].map(|()| RedisServer::start("redis-server", &[]).unwrap());
+    let [one, other] = [servers[0].url(), servers[1].url()];
+    let limiter = |urls: &[&str]| {
+        let limit = Limit::per_day(1);
+        Tollkeeper::shards(urls).limit("api", limit).timeout(AMPLE).build()
+    };
+    let (there, back) = (limiter(&[&one, &other]), limiter(&[&other, &one]));
+    there.opened().await.unwrap();
+    back.opened().await.unwrap();
+    for nth in 0..20 {
+        let key = format!("key{nth}");
+        assert!(there.check("api", &key).await.unwrap().allowed());
+        assert!(!back.check("api", &key).await.unwrap().allowed());
+    }
+    for server in &servers {
+        assert!(server.command(&["DBSIZE"]).unwrap().integer().unwrap() > 0);
+    }
+    assert!(Tollkeeper::shards(&[&one, &one]).limit("api", Limit::per_day(1)).try_build().is_err());
+}
+
+#[tokio::test]
 async fn without_a_server_each_limit_does_as_it_says() {
     let limiter = Tollkeeper::redis("redis://127.0.0.1:1")
         .limit("usual", Limit::per_day(10))

@@ -5,6 +5,7 @@
 mod advice;
 mod app;
 mod check;
+mod deploy;
 mod examples;
 mod gateway;
 mod http;
@@ -20,6 +21,7 @@ mod redis;
 mod reload;
 mod rules;
 mod serve;
+mod shards;
 mod simulate;
 mod topology;
 #[cfg(feature = "otlp")]

@@ -85,7 +85,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let is_local = |met: &MetLimit<'_>| {
             rules.iter().any(|rule| rule.local && rule.name == met.rule && rule.key == met.key)
         };
-        let here = Asked { met, ticket: None, which: which(met, &is_local) };
+        let here = Asked { met, ticket: None, which: which(met, is_local) };
         let there = which(met, |met| !is_local(met));
         let here = match &self.safety {
             Some(safety) => safety.fallback.amend_only(here, |_| change).await,
