@@ -13,7 +13,6 @@ mod client;
 mod conforms;
 mod crowd;
 #[path = "../../../redis/tests/kit/workers.rs"]
-#[allow(dead_code, reason = "the callers of each process are its own here")]
 mod workers;
 
 use tollkeeper_core::RedisUrl;
