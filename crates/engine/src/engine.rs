@@ -164,8 +164,8 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// How the store is: as the worst of its servers. One that cannot fail is well.
     #[must_use]
     pub fn health(&self) -> Health {
-        let shards = self.store.shards();
-        self.safety.as_ref().map_or(Health::WELL, |safety| safety.guards.worst(shards))
+        let used = (0..self.store.shards()).filter(|shard| self.store.is_used(*shard));
+        self.safety.as_ref().map_or(Health::WELL, |safety| safety.guards.worst(used))
     }
 
     /// How one of the store's servers is.

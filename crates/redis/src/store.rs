@@ -168,6 +168,10 @@ impl Store for RedisStore {
         self.topology.shards()
     }
 
+    fn is_used(&self, shard: usize) -> bool {
+        self.topology.is_used(shard)
+    }
+
     fn shard_name(&self, shard: usize) -> String {
         self.topology.shard_name(shard).unwrap_or_else(|| self.place.clone())
     }

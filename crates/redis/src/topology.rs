@@ -116,6 +116,14 @@ impl Topology {
         }
     }
 
+    /// Whether any key lies on a server. Until that is known, it may.
+    pub(crate) fn is_used(&self, shard: usize) -> bool {
+        match self {
+            Self::Cluster(cluster) => cluster.is_used(shard),
+            _ => true,
+        }
+    }
+
     /// Where one of a cluster's servers is.
     pub(crate) fn shard_name(&self, shard: usize) -> Option<String> {
         match self {

@@ -250,7 +250,7 @@ impl Scrape {
         let mut family =
             encoder.encode_descriptor("breaker_state", help, None, MetricType::Gauge)?;
         let store = self.engine.store();
-        for shard in 0..store.shards() {
+        for shard in (0..store.shards()).filter(|shard| store.is_used(*shard)) {
             let state: i64 = match self.engine.shard_health(shard).breaker {
                 BreakerState::Closed => 0,
                 BreakerState::HalfOpen => 1,

@@ -147,6 +147,16 @@ impl<C: Clock> Store for AnyStore<C> {
         }
     }
 
+    fn is_used(&self, shard: usize) -> bool {
+        match self {
+            Self::Memory(store) => store.is_used(shard),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.is_used(shard),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.is_used(shard),
+        }
+    }
+
     fn shard_name(&self, shard: usize) -> String {
         match self {
             Self::Memory(store) => store.shard_name(shard),

@@ -142,6 +142,10 @@ impl Cluster {
         self.shared.map.read().shards()
     }
 
+    pub(super) fn is_used(&self, shard: usize) -> bool {
+        self.shared.map.read().is_used(shard)
+    }
+
     pub(super) fn shard_name(&self, shard: usize) -> Option<String> {
         self.shared.map.read().shard_name(shard)
     }

@@ -81,6 +81,12 @@ impl<N> Map<N> {
         self.seats.len().clamp(1, MAX_SHARDS)
     }
 
+    /// Whether any node of a shard holds slots. Until anybody is known, it may.
+    pub(super) fn is_used(&self, shard: usize) -> bool {
+        let holds = self.holding();
+        holds.is_empty() || holds.iter().skip(shard).step_by(MAX_SHARDS).any(|holds| *holds)
+    }
+
     /// Where the nodes of a shard are.
     pub(super) fn shard_name(&self, shard: usize) -> Option<String> {
         let places = self.seats.iter().skip(shard).step_by(MAX_SHARDS);

@@ -153,3 +153,16 @@ fn a_view_with_holes_leaves_slots_to_nobody() {
     install(&mut map, &[1, 2, 3]);
     assert_eq!(map.shard_of(6000), 1);
 }
+
+/// Its breaker stayed open for ever, and with it the store counted as down.
+#[test]
+fn who_has_given_all_its_slots_away_is_used_no_more() {
+    let mut map = map(&[1, 2, 3]);
+    let used = |map: &Map<u16>| (0..3).map(|shard| map.is_used(shard)).collect::<Vec<_>>();
+    assert_eq!(used(&map), [true, true, true]);
+    install(&mut map, &[1, 3]);
+    assert_eq!((map.shards(), used(&map)), (3, vec![true, false, true]));
+    install(&mut map, &[1, 3, 7]);
+    assert_eq!(used(&map), [true, true, true]);
+    assert!(Map::<u16>::default().is_used(0));
+}
