@@ -20,7 +20,7 @@ use crate::met::Met;
 use crate::observe::{Deaf, Observer};
 use crate::parts::{Fate, Spread, spread};
 use crate::timer::Timer;
-use crate::verdict::Verdict;
+use crate::verdict::{Inner, Verdict};
 
 mod admin;
 mod amend;
@@ -260,27 +260,20 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn decide(&self, ready: Ready) -> Result<Verdict, EngineError> {
-        match self.decide_at_once(ready) {
-            Ok(decided) => decided,
+        match self.decide_at_once(&ready)? {
+            Some(decided) => self.verdict(ready, decided),
             // It is long, and a call to elsewhere: who needs none is not to carry it along.
-            Err(ready) => Box::pin(self.decide_waiting(*ready)).await,
+            None => Box::pin(self.decide_waiting(ready)).await,
         }
     }
 
-    /// Decides without waiting, or gives back what needs a wait.
-    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Box<Ready>> {
+    /// Decides without waiting, where the store can.
+    fn decide_at_once(&self, ready: &Ready) -> Result<Option<Decided>, EngineError> {
         if self.safety.is_some() {
-            return Err(Box::new(ready));
+            return Ok(None);
         }
-        let answer = match ready.met.request(ready.ticket) {
-            Ok(request) => self.store.decide_at_once(&request),
-            Err(error) => return Ok(Err(error)),
-        };
-        match answer {
-            Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
-            Some(Err(error)) => Ok(Err(error.into())),
-            None => Err(Box::new(ready)),
-        }
+        let request = ready.met.request(ready.ticket)?;
+        Ok(self.store.decide_at_once(&request).transpose()?.map(by_store))
     }
 
     async fn decide_waiting(&self, ready: Ready) -> Result<Verdict, EngineError> {
@@ -345,7 +338,9 @@ impl<S: Store, L: Store> Engine<S, L> {
                 handle.mark_local(ready.met.limits().zip(fates).filter(|(_, fate)| fate.local));
             }
         }
-        let verdict = Verdict { met: ready.met, answer, decision, handle, choices, apart, again };
+        let met = ready.met;
+        let inner = Inner { met, answer, decision, handle, choices, apart, again };
+        let verdict = Verdict { inner: Box::new(inner) };
         self.observer.decided(&verdict);
         Ok(verdict)
     }

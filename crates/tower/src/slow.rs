@@ -53,7 +53,7 @@ pub(crate) fn turn<T, S, L, Q, B>(
     shared: Arc<Shared<S, L>>,
     inner: T,
     request: Request<Q>,
-    verdict: Box<Verdict>,
+    verdict: Verdict,
 ) -> Slow<B, T::Error>
 where
     T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
@@ -84,7 +84,7 @@ async fn go<T, S, L, Q, B>(
     shared: Arc<Shared<S, L>>,
     mut inner: T,
     mut request: Request<Q>,
-    verdict: Box<Verdict>,
+    verdict: Verdict,
 ) -> Result<Response<Body<B>>, T::Error>
 where
     T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
@@ -108,7 +108,7 @@ where
 }
 
 /// Waits where a leaking bucket says so.
-async fn wait<S, L>(shared: &Shared<S, L>, verdict: Box<Verdict>) -> Result<Box<Verdict>, Stopped>
+async fn wait<S, L>(shared: &Shared<S, L>, verdict: Verdict) -> Result<Verdict, Stopped>
 where
     S: Store + fmt::Debug + 'static,
     L: Store + fmt::Debug + 'static,

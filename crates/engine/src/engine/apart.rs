@@ -58,7 +58,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<(), EngineError> {
         let fate = |met: &MetLimit<'_>| {
             let same = |other: MetLimit<'_>| other.limit == met.limit && other.key == met.key;
-            verdict.met.limits().position(same).and_then(|nth| fates.get(nth)).copied()
+            verdict.inner.met.limits().position(same).and_then(|nth| fates.get(nth)).copied()
         };
         let some = |local: bool| {
             let meant = |met: &MetLimit<'_>| {

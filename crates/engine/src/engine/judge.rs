@@ -45,7 +45,7 @@ pub enum Judgement {
     /// No rule applies to it.
     Free,
     /// Limits have decided.
-    Decided(Box<Verdict>),
+    Decided(Verdict),
     /// A rule denies it, since it lacks what the rule counts by.
     Missing {
         /// The rule.
@@ -80,20 +80,21 @@ impl<S: Store, L: Store> Engine<S, L> {
         &self,
         encounter: Encounter,
     ) -> Result<Result<Judgement, EngineError>, Undecided> {
-        match readied(encounter, None) {
-            Ok(Either::Ready(ready)) => match self.decide_at_once(ready) {
-                Ok(verdict) => Ok(verdict.map(|verdict| Judgement::Decided(Box::new(verdict)))),
-                Err(ready) => Err(Undecided(ready)),
-            },
-            Ok(Either::Judged(judgement)) => Ok(Ok(judgement)),
+        let ready = match readied(encounter, None) {
+            Ok(Either::Ready(ready)) => ready,
+            Ok(Either::Judged(judgement)) => return Ok(Ok(judgement)),
+            Err(error) => return Ok(Err(error)),
+        };
+        match self.decide_at_once(&ready) {
+            Ok(Some(decided)) => Ok(self.verdict(ready, decided).map(Judgement::Decided)),
+            Ok(None) => Err(Undecided(Box::new(ready))),
             Err(error) => Ok(Err(error)),
         }
     }
 
     /// Decides what could not be decided at once.
     pub async fn judge_waiting(&self, undecided: Undecided) -> Result<Judgement, EngineError> {
-        let verdict = Box::pin(self.decide_waiting(*undecided.0)).await?;
-        Ok(Judgement::Decided(Box::new(verdict)))
+        Box::pin(self.decide_waiting(*undecided.0)).await.map(Judgement::Decided)
     }
 
     /// Decides it and charges an estimate that can be settled later, for `ttl_us` or ten minutes.
@@ -103,7 +104,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         ttl_us: Option<u64>,
     ) -> Result<Judgement, EngineError> {
         match readied(encounter, Some(ttl_us.unwrap_or(DEFAULT_RESERVATION_US)))? {
-            Either::Ready(ready) => Ok(Judgement::Decided(Box::new(self.decide(ready).await?))),
+            Either::Ready(ready) => self.decide(ready).await.map(Judgement::Decided),
             Either::Judged(judgement) => Ok(judgement),
         }
     }

@@ -79,7 +79,7 @@ impl Bench {
         Box::pin(self.engine.judge(encounter))
     }
 
-    fn judge(&self) -> Box<Verdict> {
+    fn judge(&self) -> Verdict {
         verdict(ready(self.begin()))
     }
 
@@ -98,7 +98,7 @@ impl Bench {
     }
 }
 
-fn verdict(judged: Result<Judgement, EngineError>) -> Box<Verdict> {
+fn verdict(judged: Result<Judgement, EngineError>) -> Verdict {
     match judged.unwrap() {
         Judgement::Decided(verdict) => verdict,
         other => panic!("{other:?}"),

@@ -82,7 +82,7 @@ fn a_denial_warms_as_an_admission_does() {
 
 #[test]
 fn a_share_is_warmed_in_proportion() {
-    let policy = format!("store: {{ nodes: 2 }}\n{POLICY}");
+    let policy = POLICY.replace("denied_cache: 0", "denied_cache: 0, nodes: 2");
     for rule in RULES.iter().filter(|rule| **rule != "concurrency") {
         let bench = Bench::new(&policy);
         for _ in 0..4 {
