@@ -25,7 +25,9 @@ async fn limiters_on_one_server_share_their_limits() {
     for nth in 0..30 {
         let asked = if nth % 2 == 0 { &one } else { &other };
         let decision = asked.check("api", "alice").await.unwrap();
-        assert_eq!(decision.source(), Source::Store);
+        // A denial may be told again without asking, an admission never.
+        let known = if decision.allowed() { Source::Store } else { Source::Cache };
+        assert!([Source::Store, known].contains(&decision.source()));
         admitted += u32::from(decision.allowed());
     }
     assert_eq!(admitted, 10);
