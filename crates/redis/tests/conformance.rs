@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollkeeper_core::{ManualClock, RedisUrl};
+use tollkeeper_core::{ManualClock, RedisUrl, Store};
 use tollkeeper_engine::Whole;
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::cluster::Cluster;
@@ -51,6 +51,10 @@ impl Harness for OnServer {
 
     fn lives_by_clock(&self) -> bool {
         false
+    }
+
+    fn is_one_whole(&self) -> bool {
+        self.store.0.shards() == 1
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
