@@ -90,8 +90,8 @@ impl Denied {
 
     /// A denial that holds for these checks: its numbers are as last seen, its times go on.
     pub(crate) fn find(&self, checks: &[Check<'_>], now_us: u64) -> Option<Answer> {
-        let deny = checks.iter().enumerate().filter(|(_, check)| can_hold(check));
-        deny.into_iter().find_map(|(nth, check)| self.find_by(checks, nth, check, now_us))
+        let mut deny = checks.iter().enumerate().filter(|(_, check)| can_hold(check));
+        deny.find_map(|(nth, check)| self.find_by(checks, nth, check, now_us))
     }
 
     fn find_by(
@@ -176,7 +176,9 @@ impl Denied {
     }
 
     fn together(&self, checks: &[Check<'_>]) -> u64 {
-        let names = checks.iter().map(|check| (check.limit, check.key, check.shadow));
+        // By its quota too: a state can be asked for by several, such as a tier's or one that comes
+        // with the request, and what one of them denies another may admit.
+        let names = checks.iter().map(|check| (check.limit, check.key, check.shadow, check.quota));
         self.hasher.hash_one(names.collect::<smallvec::SmallVec<[_; 4]>>())
     }
 }
@@ -314,6 +316,18 @@ mod tests {
         denied.learn(&[alone], &denial(Some(200_000)), 1_000, SECOND);
         assert!(denied.find(&[alone, other], 1_000).is_none());
         assert!(denied.find(&[Check { shadow: true, ..alone }], 1_000).is_none());
+    }
+
+    /// Inline limits of one period share a state: who was denied by 10/s was denied by 1000/s too.
+    #[test]
+    fn it_is_of_the_quota_that_denied() {
+        let (quota, wider) = (bucket(), Quota::fixed_window(1000, SECOND).unwrap());
+        let narrow = Quota::fixed_window(10, SECOND).unwrap();
+        let denied = Denied::new();
+        denied.learn(&check(&narrow, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
+        assert!(denied.find(&check(&narrow, "a", 1), 1_000).is_some());
+        assert!(denied.find(&check(&wider, "a", 1), 1_000).is_none());
+        assert!(denied.find(&check(&quota, "a", 1), 1_000).is_none());
     }
 
     #[test]

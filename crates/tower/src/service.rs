@@ -82,7 +82,7 @@ where
         if verdict.decision().delay_us > 0 {
             let shared = Arc::clone(shared);
             let inner = self.take_ready();
-            return ResponseFuture::slow(slow::turn(shared, inner, request, verdict));
+            return ResponseFuture::slow(Box::pin(slow::go(shared, inner, request, verdict)));
         }
         let held = hold(shared, &verdict, &mut request);
         ResponseFuture::limited(self.inner.call(request), verdict, held, Arc::clone(&self.shared))

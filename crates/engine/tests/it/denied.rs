@@ -126,3 +126,15 @@ fn a_store_that_fails_ends_no_denial_and_leaves_none() {
     bench.mood(Mood::Well);
     assert_eq!(bench.at_once("slow", "bob").source(), Source::Store);
 }
+
+/// It used to be told to everybody who asks for the same state, however much they allow.
+#[test]
+fn who_allows_more_of_the_same_state_asks_the_store() {
+    let bench = Bench::new(POLICY);
+    let ask =
+        |limit| Ask { target: Target::Inline { limit, algorithm: None }, key: Some("a"), cost: 1 };
+    while ready(bench.engine.check(ask("2/h"))).unwrap().allowed() {}
+    assert_eq!(ready(bench.engine.check(ask("2/h"))).unwrap().source(), Source::Cache);
+    let wider = ready(bench.engine.check(ask("5/h"))).unwrap();
+    assert_eq!((wider.source(), wider.allowed()), (Source::Store, true));
+}
