@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::{interval, timeout};
+use tokio::time::timeout;
 use tollkeeper_core::{Answer, Check, Quota, Ran, RedisUrl, Request, Store, StoreError};
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::redis_server::RedisServer;
 
-/// How long anything may take that must come at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-const TICK: Duration = Duration::from_millis(2);
+pub(crate) use crate::until::{PATIENCE, until};
 
 /// How long a node may be silent where no test wants it to be taken for dead.
 pub(crate) const CALM: Duration = Duration::from_secs(10);
@@ -50,20 +48,6 @@ pub(crate) async fn ask_limits(
 /// How often a key was used.
 pub(crate) fn used(answer: &Answer) -> u64 {
     1_000_000 - answer.outcomes()[0].remaining
-}
-
-/// Waits until there is something.
-pub(crate) async fn until<T>(what: &str, mut find: impl AsyncFnMut() -> Option<T>) -> T {
-    let waited = timeout(PATIENCE, async {
-        let mut ticks = interval(TICK);
-        loop {
-            ticks.tick().await;
-            if let Some(found) = find().await {
-                return found;
-            }
-        }
-    });
-    waited.await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
 /// A key that lies in the shard of that number, and its slot.

@@ -14,4 +14,6 @@ mod sentinel;
 #[path = "../kit/store.rs"]
 mod store;
 mod strangers;
+#[path = "../kit/until.rs"]
+mod until;
 mod users;
