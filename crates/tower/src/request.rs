@@ -128,7 +128,8 @@ impl RequestView for HttpRequest<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        let is_it = |known: &HeaderName| known.as_str().eq_ignore_ascii_case(name);
+        // Both are in lower case.
+        let is_it = |known: &HeaderName| known.as_str() == name;
         let value = match self.headers.len() <= FEW_HEADERS {
             true => self.headers.iter().find(|(known, _)| is_it(known)).map(|(_, value)| value),
             false => self.headers.get(name),
