@@ -12,6 +12,7 @@ mod driver;
 mod error;
 mod examine;
 mod look;
+mod merge;
 mod names;
 mod script;
 mod shards;

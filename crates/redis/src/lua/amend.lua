@@ -5,7 +5,8 @@
 -- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven.
 
 local verb, charged_at_us = ARGV[2], tonumber(ARGV[3])
-local s = read(KEYS[1], 4)
+local s = limit(4)
+read(s, KEYS[1])
 local units = s.cost
 
 if verb == 'release' or verb == 'renew' then
