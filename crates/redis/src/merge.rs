@@ -17,6 +17,9 @@ use tollkeeper_core::{MAX_SHARDS, StoreError};
 
 use crate::call::{Terms, Told};
 
+#[cfg(test)]
+mod tests;
+
 /// The departures that may be under way to one server before others wait.
 const MOST_UNDER_WAY: usize = 2;
 
