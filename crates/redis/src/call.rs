@@ -9,6 +9,7 @@ use tollkeeper_core::{
 };
 
 use crate::driver::{Fault, Reply};
+use crate::hearsay::channel;
 use crate::names::{Naming, permit_text, record_key, state_key};
 use crate::script::Call;
 
@@ -169,6 +170,7 @@ pub(crate) fn amend_call(
         _ => return Err(StoreError::did_not_run("this change is not known here")),
     };
     call.args.extend([or_empty(now_us), verb.to_owned(), or_empty(charged_at_us)]);
+    call.args.push(channel(naming.prefix));
     call.args.push(units.to_string());
     call.args.extend(parameters(quota, permit));
     Ok(call)

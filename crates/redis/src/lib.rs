@@ -11,6 +11,7 @@ mod decode;
 mod driver;
 mod error;
 mod examine;
+mod hearsay;
 mod look;
 mod merge;
 mod names;

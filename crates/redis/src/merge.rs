@@ -85,24 +85,29 @@ impl<C: Carrier> Merger<C> {
     /// Asks at once, or with others who wait for the server `shard`.
     pub(crate) async fn ask(self: &Arc<Self>, shard: usize, asked: Asked) -> Told {
         let (departure, asked) = match self.enter(shard, asked) {
-            Entered::Goes(departure, asked) => (departure, asked),
-            Entered::Waits(told) => return told.await.unwrap_or_else(|_| Err(nobody())),
+            Ok(goes) => goes,
+            Err(waits) => return waits.await.unwrap_or_else(|_| Err(nobody())),
         };
         let told = self.carrier.carry(&asked.terms, vec![asked.keys]).await;
         drop(departure);
         told.into_iter().next().unwrap_or_else(|| Err(nobody()))
     }
 
-    fn enter(self: &Arc<Self>, shard: usize, asked: Asked) -> Entered<C> {
+    /// Lets one go, or else says where it will be told.
+    fn enter(
+        self: &Arc<Self>,
+        shard: usize,
+        asked: Asked,
+    ) -> Result<(Departure<C>, Asked), oneshot::Receiver<Told>> {
         let shard = shard.min(self.lanes.len() - 1);
         let mut lane = self.lanes[shard].lock();
         if lane.under_way >= MOST_UNDER_WAY && lane.waiting.len() < MOST_WAITING {
             let (told, tells) = oneshot::channel();
             lane.waiting.push(Waiting { asked, told });
-            return Entered::Waits(tells);
+            return Err(tells);
         }
         lane.under_way += 1;
-        Entered::Goes(Departure { merger: Arc::downgrade(self), shard }, asked)
+        Ok((Departure { merger: Arc::downgrade(self), shard }, asked))
     }
 
     /// Sends those who still wait for an answer, and waits for the answers.
@@ -147,11 +152,6 @@ impl<C: Carrier> Merger<C> {
             let _ = tell.send(told);
         }
     }
-}
-
-enum Entered<C: Carrier> {
-    Goes(Departure<C>, Asked),
-    Waits(oneshot::Receiver<Told>),
 }
 
 /// One that is under way. When it is over, also because nobody waits for it any more, those go who

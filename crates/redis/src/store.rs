@@ -1,17 +1,18 @@
 //! Owns [`RedisStore`]: requests as script calls to whoever holds their keys, and their answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Part, RedisUrl, Request, Store,
-    StoreError,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Hears, Part, RedisUrl, Request,
+    Store, StoreError,
 };
 
 use crate::call::{Terms, Told, amend_call, amended, answer, state_keys, unreadable};
-use crate::driver::{Fault, Reply};
+use crate::driver::{Ear, Fault, Reply};
 use crate::error::store_error;
+use crate::hearsay::{self, Listen, Listeners};
 use crate::look;
 use crate::merge::{Asked, Carrier, Merger};
 use crate::names::{Naming, tagged};
@@ -60,6 +61,7 @@ pub struct RedisStore {
     merger: Arc<Merger<Servers>>,
     settings: Settings,
     amend: Script,
+    hearsay: Listeners,
 }
 
 /// The servers, and what they are asked to decide with.
@@ -98,6 +100,16 @@ impl Carrier for Servers {
     }
 }
 
+/// The servers, as long as the store is there.
+struct Within(Weak<Merger<Servers>>);
+
+impl Listen for Within {
+    async fn listen(&self, channel: &str) -> Option<Result<Ear, Fault>> {
+        let merger = self.0.upgrade()?;
+        Some(merger.carrier().topology.listen(channel).await)
+    }
+}
+
 impl RedisStore {
     /// A store on the server at `url`, which need not be there yet: connections are opened, and
     /// opened again, in the background. Needs a runtime.
@@ -109,7 +121,8 @@ impl RedisStore {
         let topology =
             Topology::open(url, &settings).map_err(|fault| store_error(&place, &fault))?;
         let servers = Servers { topology, place, decide: Script::new(DECIDE) };
-        Ok(Self { merger: Merger::new(servers), settings, amend: Script::new(AMEND) })
+        let merger = Merger::new(servers);
+        Ok(Self { merger, settings, amend: Script::new(AMEND), hearsay: Listeners::default() })
     }
 
     /// The same, once the server is there and is one that can be used.
@@ -188,12 +201,19 @@ impl Store for RedisStore {
 
     async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
         let reset = look::reset(self.topology(), &self.settings.prefix, filter).await;
+        // Also where it failed: some of it may have been done.
+        hearsay::tell_of_anything(self.topology(), &self.settings.prefix).await;
         reset.map_err(|fault| self.servers().error(&fault))
     }
 
     async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
         let shown = look::inspect(self.topology(), &self.settings.prefix, filter, most).await;
         shown.map_err(|fault| self.servers().error(&fault))
+    }
+
+    fn tell(&self, hears: Arc<dyn Hears>) {
+        let servers = Within(Arc::downgrade(&self.merger));
+        self.hearsay.add(servers, self.settings.prefix.clone(), hears);
     }
 
     fn part(&self, key: &str) -> Part {
