@@ -27,7 +27,7 @@ mod amend;
 mod apart;
 mod judge;
 
-pub use judge::{Encounter, Judgement, Undecided};
+pub use judge::{Encounter, Judgement};
 
 /// Calls of one batch that are under way at once.
 const BATCH_WIDTH: usize = 64;
@@ -53,10 +53,15 @@ struct Safety<L> {
 /// What is ready for the store.
 #[derive(Debug)]
 struct Ready {
-    met: Met,
+    /// It is large, and handed on often.
+    met: Box<Met>,
     ticket: Option<Ticket>,
     handle: Option<Box<Handle>>,
 }
+
+/// What a store has to be waited for to decide.
+#[derive(Debug)]
+pub struct Undecided(Box<Ready>);
 
 /// What was decided, and what each limit did if it was without the store.
 struct Decided {
@@ -179,7 +184,23 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Decides one request.
     pub async fn check(&self, ask: Ask<'_>) -> Result<Verdict, EngineError> {
-        self.decide(self.ready_for(ask, None)?).await
+        match self.check_at_once(ask) {
+            Ok(decided) => decided,
+            Err(undecided) => self.check_waiting(undecided).await,
+        }
+    }
+
+    /// Decides one request without waiting, if the store can.
+    pub fn check_at_once(&self, ask: Ask<'_>) -> Result<Result<Verdict, EngineError>, Undecided> {
+        match self.ready_for(ask, None) {
+            Ok(ready) => self.decide_at_once(ready),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Decides what could not be decided at once.
+    pub async fn check_waiting(&self, undecided: Undecided) -> Result<Verdict, EngineError> {
+        Box::pin(self.decide_waiting(*undecided.0)).await
     }
 
     /// Decides many requests, each by itself, in one pass over the store. Each has one key, and so
@@ -254,8 +275,8 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     fn ready_for(&self, ask: Ask<'_>, reserve_for_us: Option<u64>) -> Result<Ready, EngineError> {
         validate_key(ask.key.unwrap_or(GLOBAL_KEY))?;
-        let met = Met::find(&self.policy(), ask)?;
-        let name = || {
+        let met = Met::find(self.policy(), ask)?;
+        let name = |_: &Met| {
             let key = ask.key.unwrap_or(GLOBAL_KEY).to_owned();
             (OwnedTarget::new(ask.target), key)
         };
@@ -263,20 +284,27 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn decide(&self, ready: Ready) -> Result<Verdict, EngineError> {
-        match self.decide_at_once(&ready)? {
-            Some(decided) => self.verdict(ready, decided),
+        match self.decide_at_once(ready) {
+            Ok(decided) => decided,
             // It is long, and a call to elsewhere: who needs none is not to carry it along.
-            None => Box::pin(self.decide_waiting(ready)).await,
+            Err(undecided) => self.check_waiting(undecided).await,
         }
     }
 
     /// Decides without waiting, where the store can.
-    fn decide_at_once(&self, ready: &Ready) -> Result<Option<Decided>, EngineError> {
+    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Undecided> {
         if self.safety.is_some() {
-            return Ok(None);
+            return Err(Undecided(Box::new(ready)));
         }
-        let request = ready.met.request(ready.ticket)?;
-        Ok(self.store.decide_at_once(&request).transpose()?.map(by_store))
+        let answered = match ready.met.request(ready.ticket) {
+            Ok(request) => self.store.decide_at_once(&request),
+            Err(error) => return Ok(Err(error)),
+        };
+        match answered {
+            Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
+            Some(Err(error)) => Ok(Err(error.into())),
+            None => Err(Undecided(Box::new(ready))),
+        }
     }
 
     async fn decide_waiting(&self, ready: Ready) -> Result<Verdict, EngineError> {
@@ -351,9 +379,9 @@ impl<S: Store, L: Store> Engine<S, L> {
 
 /// Names what is to be held, if anything is.
 fn ready(
-    met: Met,
+    met: Box<Met>,
     reserve_for_us: Option<u64>,
-    name: impl FnOnce() -> (OwnedTarget, String),
+    name: impl FnOnce(&Met) -> (OwnedTarget, String),
 ) -> Result<Ready, EngineError> {
     let kind = match reserve_for_us {
         Some(_) => HandleKind::Reservation,
@@ -361,7 +389,7 @@ fn ready(
         None => return Ok(Ready { met, ticket: None, handle: None }),
     };
     let id = u128::from_ne_bytes(random_bytes()?);
-    let (target, key) = name();
+    let (target, key) = name(&met);
     let handle = Some(Box::new(Handle { kind, id, target, key, local: false }));
     Ok(Ready { met, ticket: Some(Ticket { id, reserve_for_us }), handle })
 }

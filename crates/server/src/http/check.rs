@@ -16,6 +16,7 @@ use tollkeeper_policy::{Attributes, nearest};
 use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
 use super::fields::Fields;
 use super::problem::Problem;
+use super::usual::Usual;
 use super::{Engine, encode};
 use crate::telemetry::deciding;
 use crate::wire::AppEngine;
@@ -46,14 +47,32 @@ impl<'b> Asked<'b> {
             ));
         }
         let algorithm = fields.text("algorithm")?;
-        let asked = Self {
+        Self {
             rule: fields.text("rule")?,
             limit: fields.text("limit")?,
             algorithm: algorithm.as_deref().map(algorithm_of).transpose()?,
             key: fields.text("key")?,
             cost: fields.whole("cost")?.unwrap_or(1),
+        }
+        .checked()
+    }
+
+    /// A check as nearly every body spells it; nothing where a longer look is needed.
+    pub(super) fn usual(body: &'b [u8]) -> Option<Self> {
+        let Usual { rule, limit, algorithm, key, cost } = Usual::read(body)?;
+        let asked = Self {
+            rule: rule.map(Cow::from),
+            limit: limit.map(Cow::from),
+            algorithm: algorithm.map(str::parse).transpose().ok()?,
+            key: key.map(Cow::from),
+            cost: cost.unwrap_or(1),
         };
-        match &asked {
+        asked.checked().ok()
+    }
+
+    /// The same, if its fields go together.
+    fn checked(self) -> Result<Self, Problem> {
+        match &self {
             Self { rule: Some(_), limit: Some(_), .. } => {
                 Err(Problem::bad_request("`rule` and `limit` exclude each other; send one of them"))
             }
@@ -66,7 +85,7 @@ impl<'b> Asked<'b> {
             Self { limit: Some(_), key: None, .. } => {
                 Err(Problem::missing("key", "who is counted, 1 to 1024 bytes"))
             }
-            _ => Ok(asked),
+            _ => Ok(self),
         }
     }
 
