@@ -88,7 +88,7 @@ async fn measure(
 /// What a check costs the server when it comes alone, and what is demanded of it.
 async fn unmerged(server: &RedisServer) -> Table {
     let connections = usize::try_from(UNMERGED).unwrap();
-    let contestants = contestants::all(server.port(), connections).await;
+    let contestants = contestants::all(server.port(), connections, false).await;
     let bar = progress(contestants.len() as u64);
     for contestant in &contestants {
         bar.set_message(format!("warming up: {}", contestant.name));
@@ -122,7 +122,7 @@ async fn unmerged(server: &RedisServer) -> Table {
 
 /// What a check costs over few connections, on which calls meet. Returns what saturates.
 async fn by_callers(server: &RedisServer, tables: &mut Vec<Table>) -> f64 {
-    let contestants = contestants::all(server.port(), CONNECTIONS).await;
+    let contestants = contestants::all(server.port(), CONNECTIONS, true).await;
     let mut most_per_second = 0.0;
     for (callers, calls) in [(1, CALLS_OF_ONE), (64, CALLS), (256, CALLS)] {
         let rounds = measure(server, &contestants, callers, LONG, calls).await;
@@ -150,7 +150,7 @@ async fn by_callers(server: &RedisServer, tables: &mut Vec<Table>) -> f64 {
 
 /// How long callers wait when they come at half of the rate that saturates.
 async fn half_load(server: &RedisServer, most_per_second: f64) -> Table {
-    let contestants = contestants::all(server.port(), CONNECTIONS).await;
+    let contestants = contestants::all(server.port(), CONNECTIONS, true).await;
     let gcra = contestants.iter().find(|contestant| contestant.name == "gcra").unwrap();
     let per_second = most_per_second / 2.0;
     let bar = progress(ROUNDS);

@@ -10,7 +10,7 @@ use tollkeeper_core::{Answer, Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
-use crate::denied::Denied;
+use crate::denied::{Denied, Hearsay};
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
@@ -47,7 +47,7 @@ pub struct Engine<S, L = S> {
 struct Safety<L> {
     guards: Guards,
     fallback: Fallback<L>,
-    denied: Denied,
+    denied: Arc<Denied>,
 }
 
 /// What is ready for the store.
@@ -101,7 +101,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         let seed = u64::from_ne_bytes(random_bytes()?);
         let guards = Guards::new(&timer, &observer, settings.timeout_us, seed);
         let fallback = Fallback::new(local);
-        let safety = Some(Safety { guards, fallback, denied: Denied::new() });
+        let denied = Arc::new(Denied::new());
+        store.tell(Arc::new(Hearsay { denied: Arc::clone(&denied), timer }));
+        let safety = Some(Safety { guards, fallback, denied });
         Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
     }
 
@@ -131,6 +133,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             ("store.prefix", old.prefix == new.prefix),
             ("store.colocate", old.colocate == new.colocate),
             ("store.connections", old.connections == new.connections),
+            ("store.merge", old.merge == new.merge),
             ("store.ca", old.ca == new.ca),
             ("store.max_keys", old.max_keys == new.max_keys),
             ("store.when_full", old.when_full == new.when_full),

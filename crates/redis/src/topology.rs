@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollkeeper_core::{HostPort, Part, RedisAddress, RedisUrl};
 
 use crate::connections::Connections;
-use crate::driver::{Access, Client, Command, Fault, Reply};
+use crate::driver::{Access, Client, Command, Ear, Fault, Reply};
 use crate::examine::Wanted;
 use crate::slot::slot_of;
 use crate::store::Settings;
@@ -80,6 +80,15 @@ impl Topology {
             Self::Single(connections) => connections.opened().await,
             Self::Sentinel(sentinel) => sentinel.connections().opened().await,
             Self::Cluster(cluster) => cluster.opened().await,
+        }
+    }
+
+    /// Listens to what is said on a channel, which all servers repeat.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Ear, Fault> {
+        match self {
+            Self::Single(connections) => connections.driver().listen(channel).await,
+            Self::Sentinel(sentinel) => sentinel.connections().driver().listen(channel).await,
+            Self::Cluster(cluster) => cluster.listen(channel).await,
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tollkeeper_core::{HostPort, Part};
 
 use crate::connections::Connections;
-use crate::driver::{Access, Client, Command, Fault, Reply};
+use crate::driver::{Access, Client, Command, Ear, Fault, Reply};
 use crate::examine::Wanted;
 
 mod map;
@@ -132,6 +132,18 @@ impl Cluster {
     pub(super) fn masters(&self) -> Result<Vec<Arc<Node>>, Fault> {
         let masters = self.shared.map.read().masters();
         if masters.is_empty() { Err(self.shared.unserved(0)) } else { Ok(masters) }
+    }
+
+    /// Listens to the first node that lets us.
+    pub(super) async fn listen(&self, channel: &str) -> Result<Ear, Fault> {
+        let mut listening = Err(self.shared.unserved(0));
+        for node in self.masters()? {
+            listening = self.shared.access.client(&node.place, Wanted::Node)?.listen(channel).await;
+            if listening.is_ok() {
+                break;
+            }
+        }
+        listening
     }
 
     pub(super) fn part(&self, slot: u16) -> Part {

@@ -240,3 +240,73 @@ fn entry(at: usize, check: Value) -> Result<Entry, Problem> {
     fields.finish(&[&FIELDS, &["attributes"]])?;
     Ok(Entry::Named(asked))
 }
+
+#[cfg(test)]
+mod tests {
+    use tollkeeper_testkit::dice::Dice;
+
+    use super::*;
+
+    const PIECES: [&str; 32] = [
+        "{",
+        "}",
+        "{",
+        "}",
+        "\"key\":",
+        "\"rule\":",
+        "\"limit\":",
+        "\"cost\":",
+        "\"algorithm\":",
+        "\"key\" : ",
+        "\"a\"",
+        "\"a\"",
+        "\"gcra\"",
+        "\"10/s\"",
+        "\"\\u0061\"",
+        "\"é\"",
+        "\"\\n\"",
+        "1",
+        "0",
+        "18446744073709551615",
+        "18446744073709551616",
+        "1.0",
+        "1e3",
+        "-1",
+        "null",
+        "true",
+        ",",
+        ",",
+        " ",
+        "\n",
+        "[]",
+        "\"attributes\":{}",
+    ];
+
+    fn body(dice: &mut Dice) -> String {
+        if dice.one_in(4) {
+            return (0..dice.below(12)).map(|_| dice.pick(&PIECES)).collect();
+        }
+        // Nearly a check: fields with values that are nearly theirs.
+        let field = |dice: &mut Dice| {
+            format!("{}{}", dice.pick(&PIECES[4..10]), dice.pick(&PIECES[10..24]))
+        };
+        let fields: Vec<String> = (0..dice.below(5)).map(|_| field(dice)).collect();
+        format!("{{{}}}", fields.join(dice.pick(&[",", ", ", ",\n"])))
+    }
+
+    /// Who is answered at once asks for the same as it would after a longer look.
+    #[test]
+    fn what_is_read_at_once_is_what_a_longer_look_reads() {
+        let (mut dice, mut usual) = (Dice::new(11), 0);
+        for _ in 0..200_000 {
+            let body = body(&mut dice);
+            let Some(read) = Asked::usual(body.as_bytes()) else { continue };
+            let mut fields = Fields::read(body.as_bytes()).unwrap();
+            let looked = Asked::take(&mut fields).unwrap();
+            fields.finish(&[&FIELDS]).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{looked:?}"), "{body}");
+            usual += 1;
+        }
+        assert!(usual > 2_000, "only {usual} were usual");
+    }
+}
