@@ -9,7 +9,7 @@ mod rounds;
 
 use std::sync::Arc;
 
-use contestants::{Contestant, Permits};
+use contestants::{ALONE, Contestant, MERGED, PLAIN, Permits};
 use load::{Cost, Sample};
 use rounds::Rounds;
 use tokio::runtime::Runtime;
@@ -18,7 +18,7 @@ use tollkeeper_testkit::redis_server::RedisServer;
 use crate::cpu;
 use crate::progress::progress;
 use crate::spread::Spread;
-use crate::table::{Table, bar_shown};
+use crate::table::{Table, bar_shown, least_shown};
 
 const ROUNDS: u64 = 5;
 
@@ -45,6 +45,11 @@ const CONNECTIONS: usize = 2;
 const BAR_OF_ONE: f64 = 1.25;
 const BAR_OF_FOUR: f64 = 2.0;
 
+/// What merging must be worth, and what it may cost.
+const BAR_OF_MANY: f64 = 1.6;
+const BAR_OF_MERGED: f64 = 0.65;
+const BAR_OF_ALONE: f64 = 1.05;
+
 /// How long a caller may wait at half of the load that saturates.
 const BAR_P50_US: f64 = 1_000.0;
 const BAR_P99_US: f64 = 5_000.0;
@@ -53,6 +58,7 @@ pub(crate) fn run() -> Vec<Table> {
     let server = RedisServer::start("redis-server", &[]).unwrap();
     Runtime::new().unwrap().block_on(async {
         let mut tables = vec![unmerged(&server).await];
+        tables.push(merged(&server).await);
         let most_per_second = by_callers(&server, &mut tables).await;
         tables.push(half_load(&server, most_per_second).await);
         tables.push(permits(&server).await);
@@ -117,6 +123,40 @@ async fn unmerged(server: &RedisServer) -> Table {
     }
     let keys = contestants::KEYS;
     table.note(format!("{ROUNDS} rounds of {CALLS} checks on {keys} keys, here and below."));
+    table
+}
+
+/// What it is worth that checks go together, and what it costs who comes alone.
+async fn merged(server: &RedisServer) -> Table {
+    let contestants = contestants::merging(server.port(), CONNECTIONS).await;
+    let many = measure(server, &contestants, 256, LONG, CALLS).await;
+    let one = measure(server, &contestants, 1, LONG, CALLS_OF_ONE).await;
+    let title = "Checks that go together, GCRA on Redis over 2 connections";
+    let mut table = Table::new(title, &["", "ratio", "bar"]);
+    let to_plain = |number: fn(&Sample) -> f64| many.ratio_of(MERGED, PLAIN, number);
+    let alone = one.ratio_of(MERGED, ALONE, |sample| sample.p50_us);
+    let per_second = to_plain(|sample| sample.per_second);
+    let (cpu, p99) = (to_plain(|sample| sample.server_us), to_plain(|sample| sample.p99_us));
+    for (what, ratio, met) in [
+        (
+            "256 callers: checks/s, to the plain script",
+            per_second,
+            least_shown(per_second.median, BAR_OF_MANY, "1.6"),
+        ),
+        ("256 callers: p99, to the plain script", p99, bar_shown(p99.median, 1.0, "1")),
+        (
+            "256 callers: the server's CPU, to the plain script",
+            cpu,
+            bar_shown(cpu.median, BAR_OF_MERGED, "0.65"),
+        ),
+        (
+            "one caller: p50, to a store that merges nothing",
+            alone,
+            bar_shown(alone.median, BAR_OF_ALONE, "1.05"),
+        ),
+    ] {
+        table.row(&[what, &ratio.shown(2), &met]);
+    }
     table
 }
 

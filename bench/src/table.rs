@@ -56,6 +56,11 @@ pub(crate) fn bar_shown(number: f64, bar: f64, text: &str) -> String {
     format!("{}: ≤ {text}", if number <= bar { "met" } else { "MISSED" })
 }
 
+/// The same for a bar that is a least.
+pub(crate) fn least_shown(number: f64, bar: f64, text: &str) -> String {
+    format!("{}: ≥ {text}", if number >= bar { "met" } else { "MISSED" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,11 @@ const LOG_WINDOW_US: u64 = 10_000_000;
 /// What four limits are compared with.
 pub(crate) const ONE: &str = "token bucket";
 
+/// Those by whom merging is judged.
+pub(crate) const PLAIN: &str = "plain gcra";
+pub(crate) const MERGED: &str = "gcra";
+pub(crate) const ALONE: &str = "gcra, each by itself";
+
 /// Ends the name of a contestant whose every key is new.
 const NEW_KEYS: &str = "new keys";
 
@@ -92,6 +97,18 @@ pub(crate) async fn all(port: u16, connections: usize, merge: bool) -> Vec<Arc<C
         all.insert(place.map_or(all.len(), |place| place + 1), contestant);
     }
     all.into_iter().map(Arc::new).collect()
+}
+
+/// Checks that go together, the same each by itself, and the plain script.
+pub(crate) async fn merging(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
+    let mut all = all(port, connections, true).await;
+    all.retain(|contestant| [PLAIN, MERGED].contains(&contestant.name));
+    let store = Arc::new(open_store(port, connections, false).await);
+    if let Kind::Ours { limits, .. } = &all[1].kind {
+        let kind = Kind::Ours { store, limits: limits.clone() };
+        all.push(Arc::new(Contestant { name: ALONE, kind }));
+    }
+    all
 }
 
 /// The plain scripts, and what each takes beside the count.
