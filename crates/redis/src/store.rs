@@ -17,7 +17,7 @@ use crate::look;
 use crate::merge::{Asked, Carrier, Merger};
 use crate::names::{Naming, tagged};
 use crate::script::{AMEND, Call, DECIDE, Script};
-use crate::topology::Topology;
+use crate::topology::{Topology, Way};
 
 /// The least time that opening a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(350);
@@ -77,26 +77,45 @@ impl Servers {
         store_error(&self.place, fault)
     }
 
-    /// Runs a script where the keys of its call lie.
-    async fn run(&self, script: &Script, call: &Call) -> Result<Reply, StoreError> {
-        let way = self.topology.holder(call.keys.first().map_or("", String::as_str));
-        script.run(&way, call).await.map_err(|fault| self.error(&fault))
+    /// Where the keys of a call lie.
+    fn holder(&self, call: &Call) -> Way<'_> {
+        self.topology.holder(call.keys.first().map_or("", String::as_str))
+    }
+
+    /// What the script answered to the `nth` of its requests.
+    fn told(&self, terms: &Terms, reply: &Reply, nth: usize) -> Told {
+        match terms.told(reply, nth) {
+            Some(told) => told.map_err(|fault| self.error(&fault)),
+            None => Err(unreadable()),
+        }
+    }
+
+    async fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> Told {
+        let call = terms.call(keys);
+        match self.decide.run(&self.holder(&call), &call).await {
+            Ok(reply) => self.told(terms, &reply, 0),
+            Err(fault) => Err(self.error(&fault)),
+        }
     }
 }
 
 impl Carrier for Servers {
-    async fn carry(&self, terms: &Terms, keys: Vec<Vec<String>>) -> Vec<Told> {
+    async fn carry(&self, terms: &Terms, mut keys: Vec<Vec<String>>) -> Vec<Told> {
         let count = keys.len();
+        if count == 1 {
+            return vec![self.carry_one(terms, keys.swap_remove(0)).await];
+        }
         let call = terms.call(keys.into_iter().flatten().collect());
-        let reply = match self.run(&self.decide, &call).await {
-            Ok(reply) => reply,
-            Err(error) => return vec![Err(error); count],
-        };
-        let told = |nth| match terms.told(&reply, nth) {
-            Some(told) => told.map_err(|fault| self.error(&fault)),
-            None => Err(unreadable()),
-        };
-        (0..count).map(told).collect()
+        match self.decide.run(&self.holder(&call).without_waiting(), &call).await {
+            Ok(reply) => (0..count).map(|nth| self.told(terms, &reply, nth)).collect(),
+            // Some of the keys are on their way to another node, and nothing ran. Those of each
+            // request are here or there.
+            Err(fault) if fault.says("TRYAGAIN") => {
+                let each = call.keys.chunks((call.keys.len() / count).max(1));
+                join_all(each.map(|keys| self.carry_one(terms, keys.to_vec()))).await
+            }
+            Err(fault) => vec![Err(self.error(&fault)); count],
+        }
     }
 }
 
@@ -168,8 +187,9 @@ impl RedisStore {
 
     async fn amend_one(&self, amendment: &Amendment<'_>) -> Result<Amended, StoreError> {
         let call = amend_call(self.naming(), self.now_us(), amendment)?;
-        let reply = self.servers().run(&self.amend, &call).await?;
-        match reply.wholes().as_deref() {
+        let servers = self.servers();
+        let replied = self.amend.run(&servers.holder(&call), &call).await;
+        match replied.map_err(|fault| servers.error(&fault))?.wholes().as_deref() {
             Some(&[what, forgiven]) => Ok(amended((what, u64::try_from(forgiven).unwrap_or(0)))),
             _ => Err(unreadable()),
         }
@@ -187,10 +207,7 @@ impl Store for RedisStore {
         let Part { shard, slot } = self.topology().part(keys.first().map_or("", String::as_str));
         let told = match self.settings.merge {
             true => self.merger.ask(shard, Asked { terms, slot, keys }).await,
-            false => {
-                let told = self.servers().carry(&terms, vec![keys]).await;
-                told.into_iter().next().unwrap_or_else(|| Err(unreadable()))
-            }
+            false => self.servers().carry_one(&terms, keys).await,
         };
         answer(request, &told?)
     }

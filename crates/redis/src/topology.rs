@@ -33,18 +33,26 @@ pub(crate) enum Way<'a> {
     Server(&'a Connections<Client>),
     /// The one that sentinels call the master.
     Master(&'a Connections<Following>),
-    /// Whoever holds the slot.
-    Slot(&'a Cluster, u16),
+    /// Whoever holds the slot. Keys that are on their way elsewhere are waited for or not.
+    Slot { cluster: &'a Cluster, slot: u16, waits: bool },
     /// This one, whatever it holds.
     Node(Arc<Node>),
 }
 
 impl Way<'_> {
+    /// The same way, for a call whose keys need not be in one place.
+    pub(crate) fn without_waiting(mut self) -> Self {
+        if let Self::Slot { waits, .. } = &mut self {
+            *waits = false;
+        }
+        self
+    }
+
     pub(crate) async fn call(&self, command: &Command) -> Result<Reply, Fault> {
         match self {
             Self::Server(connections) => connections.call(command).await,
             Self::Master(connections) => connections.call(command).await,
-            Self::Slot(cluster, slot) => cluster.call(*slot, command).await,
+            Self::Slot { cluster, slot, waits } => cluster.call(*slot, command, *waits).await,
             Self::Node(node) => node.call(command).await,
         }
     }
@@ -97,7 +105,7 @@ impl Topology {
         match self {
             Self::Single(connections) => Way::Server(connections),
             Self::Sentinel(sentinel) => Way::Master(sentinel.connections()),
-            Self::Cluster(cluster) => Way::Slot(cluster, slot_of(name)),
+            Self::Cluster(cluster) => Way::Slot { cluster, slot: slot_of(name), waits: true },
         }
     }
 

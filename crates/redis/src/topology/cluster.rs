@@ -162,8 +162,14 @@ impl Cluster {
         self.shared.map.read().shard_name(shard)
     }
 
-    /// Sends a command to whoever holds the slot.
-    pub(super) async fn call(&self, slot: u16, command: &Command) -> Result<Reply, Fault> {
+    /// Sends a command to whoever holds the slot. It `waits` a little for keys of which some are
+    /// there and some on their way, if it must.
+    pub(super) async fn call(
+        &self,
+        slot: u16,
+        command: &Command,
+        waits: bool,
+    ) -> Result<Reply, Fault> {
         let shared = &*self.shared;
         let owner = shared.map.read().owner(slot);
         let Some(mut node) = owner else {
@@ -194,7 +200,7 @@ impl Cluster {
                     (node, asks) = (shared.visited(&place)?, true);
                     node.opened().await?;
                 }
-                Some(Redirect::TryAgain) if tries < MOST_TRIES => {
+                Some(Redirect::TryAgain) if waits && tries < MOST_TRIES => {
                     tries += 1;
                     sleep(TRY_AGAIN).await;
                 }
