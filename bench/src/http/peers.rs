@@ -36,6 +36,11 @@ fn installed() -> Result<PathBuf, String> {
     if program.is_file() {
         return Ok(program);
     }
+    // Its build goes on without it, and fails minutes later.
+    let protoc = Command::new("protoc").arg("--version").stdout(Stdio::null()).status();
+    if !protoc.is_ok_and(|status| status.success()) {
+        return Err("its build needs protoc; install protobuf-compiler and try again".to_owned());
+    }
     eprintln!("installing {THROTTLECRAB} {VERSION}, which takes some minutes");
     let installing = Command::new("cargo")
         .args(["install", THROTTLECRAB, "--locked", "--quiet", "--version", VERSION, "--root"])
