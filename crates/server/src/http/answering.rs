@@ -121,13 +121,20 @@ impl HttpBody for Begun {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = self.rest.size_hint();
-        if let Poll::Ready(Some(Ok(frame))) = &self.first {
-            let found = frame.data_ref().map_or(0, |data| data.len() as u64);
-            hint.set_lower(hint.lower().saturating_add(found));
-        }
-        hint
+        let Poll::Ready(Some(Ok(frame))) = &self.first else { return self.rest.size_hint() };
+        longer(&self.rest.size_hint(), frame.data_ref().map_or(0, |data| data.len() as u64))
     }
+}
+
+/// The size of what is so many bytes longer.
+fn longer(rest: &SizeHint, by: u64) -> SizeHint {
+    let mut hint = SizeHint::new();
+    // The upper end goes first: the lower one must not be above it.
+    if let Some(upper) = rest.upper() {
+        hint.set_upper(upper.saturating_add(by));
+    }
+    hint.set_lower(rest.lower().saturating_add(by));
+    hint
 }
 
 /// The body of an answer.
@@ -172,5 +179,21 @@ impl HttpBody for Reply {
             }
             Self::Any(body) => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A body of which all had been looked at was longer than it could be, and the connection broke.
+    #[test]
+    fn what_was_looked_at_counts_at_both_ends() {
+        let bounded = longer(&SizeHint::with_exact(0), 37);
+        assert_eq!((bounded.lower(), bounded.upper()), (37, Some(37)));
+        let open = longer(&SizeHint::new(), 5);
+        assert_eq!((open.lower(), open.upper()), (5, None));
+        let most = longer(&SizeHint::with_exact(u64::MAX), 1);
+        assert_eq!(most.exact(), Some(u64::MAX));
     }
 }
