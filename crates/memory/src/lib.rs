@@ -8,6 +8,7 @@
 mod amend;
 mod clock;
 mod decide;
+mod fingerprint;
 mod room;
 mod settings;
 mod shard;
