@@ -9,6 +9,7 @@ mod amend;
 mod clock;
 mod decide;
 mod fingerprint;
+mod lines;
 mod packed;
 mod room;
 mod rows;
