@@ -10,6 +10,7 @@ mod clock;
 mod decide;
 mod fingerprint;
 mod lines;
+mod names;
 mod packed;
 mod room;
 mod rows;
@@ -19,6 +20,7 @@ mod slots;
 mod stats;
 mod store;
 mod table;
+mod whole;
 
 pub use clock::SystemClock;
 pub use decide::Checked;

@@ -33,9 +33,6 @@ struct Line([Entry; WIDTH]);
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// What goes with an entry and is not read to decide.
-pub(crate) type Note<T> = Option<Box<T>>;
-
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     lines: Box<[Line]>,
@@ -46,8 +43,8 @@ pub(crate) struct Lines<T> {
 
 #[derive(Debug)]
 struct Beside<T> {
-    /// Of each place, or empty if none are taken.
-    notes: Vec<Note<T>>,
+    /// What goes with the entry of each place and is not read to decide; empty if not `noted`.
+    notes: Vec<Option<T>>,
     noted: bool,
     hand: usize,
     random: u64,
@@ -60,7 +57,8 @@ impl<T> Lines<T> {
         Self { lines: Box::default(), beside: Box::new(beside), len: 0 }
     }
 
-    fn places(&self) -> usize {
+    /// How many entries there is place for.
+    pub(crate) fn places(&self) -> usize {
         self.lines.len() * WIDTH
     }
 
@@ -109,7 +107,7 @@ impl<T> Lines<T> {
     }
 
     pub(crate) fn note(&self, at: usize) -> Option<&T> {
-        self.beside.notes.get(at)?.as_deref()
+        self.beside.notes.get(at)?.as_ref()
     }
 
     /// All entries and where they lie.
@@ -131,7 +129,7 @@ impl<T> Lines<T> {
         }
         let at = self.put(entry, place(entry.fingerprint));
         if self.beside.noted {
-            self.beside.notes[at] = Some(Box::new(note()));
+            self.beside.notes[at] = Some(note());
         }
         self.len += 1;
         at

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollkeeper_core::WhenFull;
 
+use crate::fingerprint::Fingerprint;
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::slots::Budget;
@@ -37,8 +38,6 @@ pub(crate) struct RoomMaker<'a> {
     pub(crate) settings: &'a Settings,
     now_us: u64,
     pub(crate) budget: Budget,
-    /// Whether an entry went, so that another one may have moved to its place.
-    pub(crate) moved: bool,
 }
 
 impl<'a> RoomMaker<'a> {
@@ -48,7 +47,7 @@ impl<'a> RoomMaker<'a> {
         settings: &'a Settings,
         now_us: u64,
     ) -> Self {
-        Self { table, counters, settings, now_us, budget: Budget::new(), moved: false }
+        Self { table, counters, settings, now_us, budget: Budget::new() }
     }
 
     /// Takes away a few entries of the request's own shard that have expired. Whether another
@@ -70,40 +69,38 @@ impl<'a> RoomMaker<'a> {
     }
 
     fn sweep(&mut self, shard: &mut Shard) {
-        let swept = shard.keys.sweep(SWEEP, self.now_us, &mut self.budget);
+        let swept = shard.sweep(SWEEP, &self.table.common, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        let swept = shard.reservations.sweep(SWEEP / 4, self.now_us, &mut self.budget);
+        let swept = shard.reservations().sweep(SWEEP / 4, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }
     }
 
-    /// Takes a place for a new key of `shard`. `own` are the hashes of the request itself, whose
-    /// entries never make room for each other.
-    pub(crate) fn take_key(&mut self, shard: &mut Shard, own: &[u64]) -> Room {
-        if shard.keys.has_room() && try_take(&self.table.keys, self.settings.max_keys) {
+    /// Takes a place for a new key of `shard`. `own` are the states of the request itself, which
+    /// never make room for each other.
+    pub(crate) fn take_key(&mut self, shard: &mut Shard, own: &[Fingerprint]) -> Room {
+        if shard.has_room() && try_take(&self.table.keys, self.settings.max_keys) {
             return Room::Yes;
         }
-        let sample = (self.budget.left() / own.len()).clamp(1, SAMPLE);
-        let may_go = |hash: u64| !own.contains(&hash);
-        let first =
-            shard.keys.first_to_expire(sample, &mut self.budget, |entry| may_go(entry.hash));
-        let expires_us = first.and_then(|at| shard.keys.get(at)).map(|entry| entry.expires_us);
-        let expired = expires_us.is_some_and(|expires_us| expires_us <= self.now_us);
-        if let Some(at) = first
+        let sample = (self.budget.left() / own.len().max(1)).clamp(1, SAMPLE);
+        let common = &self.table.common;
+        let may_go = |fingerprint| !own.contains(&fingerprint);
+        let first = shard.first_to_expire(sample, common, &mut self.budget, may_go);
+        let expired = first.is_some_and(|(expires_us, _)| expires_us <= self.now_us);
+        if let Some((_, at)) = first
             && (expired || self.settings.when_full == WhenFull::Evict)
         {
-            shard.keys.remove(at);
-            self.moved = true;
+            shard.remove(at, common);
             count(if expired { &self.counters.swept } else { &self.counters.evicted });
             return Room::Yes;
         }
         if self.settings.when_full == WhenFull::Deny {
             count(&self.counters.denied_full);
-            let retry_after_us = expires_us.map_or(1, |expires_us| expires_us - self.now_us);
+            let retry_after_us = first.map_or(1, |(expires_us, _)| expires_us - self.now_us);
             return Room::Denied { retry_after_us };
         }
         count(&self.counters.allowed_full);

@@ -53,7 +53,8 @@ pub fn engine<C: Clock + Clone + 'static>(
 
 fn memory<C: Clock>(settings: &StoreSettings, clock: C) -> MemoryStore<C> {
     let StoreSettings { max_keys, when_full, .. } = *settings;
-    MemoryStore::new(tollkeeper_memory::Settings { max_keys, when_full }, clock)
+    let settings = tollkeeper_memory::Settings { max_keys, when_full, ..Default::default() };
+    MemoryStore::new(settings, clock)
 }
 
 impl<C: Clock + 'static> AnyStore<C> {
