@@ -6,7 +6,7 @@ use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
 use crate::shard::{Id, Shard, Under};
 use crate::stats::Counters;
-use crate::table::{Table, now_us};
+use crate::table::{Early, Table};
 
 /// Applies one amendment in one atomic step.
 pub(crate) fn amend(
@@ -22,7 +22,7 @@ pub(crate) fn amend(
         return Amended::Unknown;
     }
     let mut shard = table.lock_of(id);
-    let now_us = now_us(clock, &mut shard);
+    let now_us = Early::read(clock).now_us(clock, &mut shard);
     let rooms = RoomMaker::new(table, counters, settings, now_us);
     let under = Under { common: &table.common, limit, quota, now_us };
     let mut target = Target { rooms, shard: &mut shard, id, amendment, under, now_us };

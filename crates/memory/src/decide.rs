@@ -1,5 +1,6 @@
 //! One request, decided under its locks: look at every limit, then charge all or none.
 
+use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tollkeeper_core::{
     Admission, Answer, Check, Clock, Outcome, Request, State, StoreError, Ticket,
@@ -11,7 +12,7 @@ use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
 use crate::shard::{Id, Reservation, Shard, Under};
 use crate::stats::Counters;
-use crate::table::{Locked, Table, now_us};
+use crate::table::{Early, Locked, Table};
 
 /// What one limit decided by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,35 +78,61 @@ impl<'a, C: Clock> Decider<'a, C> {
         permit: u128,
         touched: &mut usize,
     ) -> Checked {
+        let early = Early::read(self.clock);
         let id = self.table.id(check);
         let mut shard = self.table.lock_of(id);
         let known = shard.find(id);
-        let now_us = now_us(self.clock, &mut shard);
-        let mut rooms = self.rooms(now_us);
-        let step = known.and_then(|at| {
-            shard.work(at, self.under(check, now_us), |state| {
-                let step = state.step(check.quota, check.cost, permit, now_us);
-                (step, step.written)
-            })
-        });
-        let (charged, outcome) = match step {
-            Some(step) => {
-                let outcome = Outcome::of_step(check.quota, &step, check.shadow);
-                (check.cost > 0 && outcome.allowed, outcome)
-            }
-            None => self.decide_new(&mut shard, &mut rooms, id, check, permit, now_us),
+        let now_us = early.now_us(self.clock, &mut shard);
+        let step =
+            known.and_then(|at| shard.step(at, self.under(check, now_us), check.cost, permit));
+        let Some(step) = step else {
+            return self.decide_new(shard, id, check, permit, now_us, touched);
         };
-        let sweep_due = rooms.sweep_own(&mut shard);
-        drop(shard);
-        if sweep_due {
-            rooms.sweep_next();
+        let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+        if shard.is_sweep_due() {
+            self.sweep(shard, self.rooms(now_us), touched);
         }
+        Checked { now_us, charged: check.cost > 0 && outcome.allowed, outcome }
+    }
+
+    /// Sweeps the shard of a call, then the one whose turn it is.
+    #[cold]
+    #[inline(never)]
+    fn sweep(
+        &self,
+        mut shard: MutexGuard<'_, Shard>,
+        mut rooms: RoomMaker<'_>,
+        touched: &mut usize,
+    ) {
+        rooms.sweep(&mut shard);
+        drop(shard);
+        rooms.sweep_next();
         *touched = rooms.budget.spent();
-        Checked { now_us, charged, outcome }
     }
 
     /// One limit, of a key that is not known yet.
+    #[inline(never)]
     fn decide_new(
+        &self,
+        mut shard: MutexGuard<'_, Shard>,
+        id: Id,
+        check: &Check<'_>,
+        permit: u128,
+        now_us: u64,
+        touched: &mut usize,
+    ) -> Checked {
+        let mut rooms = self.rooms(now_us);
+        let new = self.take_new(&mut shard, &mut rooms, id, check, permit, now_us);
+        *touched = rooms.budget.spent();
+        if shard.is_sweep_due() {
+            self.sweep(shard, rooms, touched);
+        }
+        let (charged, outcome) = new;
+        Checked { now_us, charged, outcome }
+    }
+
+    /// Takes a place for a new key, and charges it.
+    fn take_new(
         &self,
         shard: &mut Shard,
         rooms: &mut RoomMaker<'_>,
@@ -146,7 +173,11 @@ impl<'a, C: Clock> Decider<'a, C> {
 
         let mut sweep_due = false;
         for at in 0..checks.len() {
-            sweep_due |= rooms.sweep_own(locked.shard(locked.ids[at]));
+            let shard = locked.shard(locked.ids[at]);
+            if shard.is_sweep_due() {
+                rooms.sweep(shard);
+                sweep_due = true;
+            }
         }
         let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
         for (at, check) in checks.iter().enumerate() {

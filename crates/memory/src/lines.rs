@@ -229,22 +229,31 @@ impl<T> Lines<T> {
         }
     }
 
-    /// The next entry that the hand comes to, within `most` places.
-    pub(crate) fn next(&mut self, most: &mut usize, budget: &mut Budget) -> Option<usize> {
-        while *most > 0 && self.len > 0 && budget.take() {
-            *most -= 1;
-            let at = self.beside.hand;
-            self.beside.hand = if at + 1 < self.places() { at + 1 } else { 0 };
-            if self.get(at).is_some() {
-                return Some(at);
+    /// Moves the hand to the next of the `most` places behind it whose entry `is_it`.
+    #[inline]
+    pub(crate) fn next(
+        &mut self,
+        most: &mut usize,
+        budget: &mut Budget,
+        is_it: impl Fn(&Entry) -> bool,
+    ) -> Option<usize> {
+        while *most > 0 && self.len > 0 {
+            let at = if self.beside.hand < self.places() { self.beside.hand } else { 0 };
+            let line = &self.lines[at / WIDTH].0[at % WIDTH..];
+            let looked = line.len().min(*most);
+            if !budget.take(looked) {
+                break;
+            }
+            let found =
+                line[..looked].iter().position(|entry| entry.fingerprint.is_some() && is_it(entry));
+            let passed = found.unwrap_or(looked);
+            self.beside.hand = at + passed;
+            *most -= looked.min(passed + 1);
+            if found.is_some() {
+                return Some(self.beside.hand);
             }
         }
         None
-    }
-
-    /// Puts the hand back by one, where another entry may have moved to.
-    pub(crate) fn again(&mut self, at: usize) {
-        self.beside.hand = at;
     }
 
     /// Of `size` entries that lie together, at a random place, the one of the least `rank`, if they
@@ -260,7 +269,7 @@ impl<T> Lines<T> {
         let mut least: Option<(u64, usize)> = None;
         // A table that is nearly empty is walked through until something is found.
         for _ in 0..self.places() {
-            if seen == size || !budget.take() {
+            if seen == size || !budget.take(1) {
                 break;
             }
             if let Some(entry) = self.get(at) {
@@ -387,9 +396,10 @@ mod tests {
             lines.insert(Entry { fingerprint, state: numbered(nth) }, || (), place);
         }
         let mut seen = std::collections::HashSet::new();
-        for _ in 0..lines.places() {
-            let (mut most, mut budget) = (1, Budget::new());
-            seen.extend(lines.next(&mut most, &mut budget));
+        for _ in 0..200 {
+            let at = lines
+                .next(&mut 9, &mut Budget::new(), |entry| !seen.contains(&entry.state.place()));
+            seen.extend(at.and_then(|at| lines.get(at)).map(|entry| entry.state.place()));
         }
         assert_eq!(seen.len(), 100);
         let number = |entry: &Entry| entry.state.place().map(u64::from);

@@ -11,10 +11,11 @@
 //! | 3 | row, high bits | | | |
 //! | 3 | which of these it is | | | |
 
-use tollkeeper_core::State;
 use tollkeeper_core::algorithm::debt::Debt;
 use tollkeeper_core::algorithm::fixed_window::WindowCount;
 use tollkeeper_core::algorithm::sliding_window_counter::WindowPair;
+use tollkeeper_core::algorithm::{gcra, leaking_bucket, token_bucket};
+use tollkeeper_core::{Quota, State, Step};
 
 use crate::rows::{RowId, Unit};
 
@@ -93,8 +94,75 @@ impl Packed {
     }
 
     #[inline]
-    fn pair(self) -> (u64, u64) {
+    fn counts(self) -> (u64, u64) {
         (self.numbers() >> COUNT, self.numbers() & ((1 << COUNT) - 1))
+    }
+
+    #[inline]
+    fn debt(self, Unit { size, .. }: Unit) -> Debt {
+        Debt { debt: self.numbers(), unit: size, last_us: self.time() }
+    }
+
+    #[inline]
+    fn count(self, Unit { size, .. }: Unit) -> WindowCount {
+        WindowCount { window: self.time(), size_us: size, count: self.numbers() }
+    }
+
+    #[inline]
+    fn pair(self, Unit { size, .. }: Unit) -> WindowPair {
+        let (current, previous) = self.counts();
+        WindowPair { window: self.time(), size_us: size, current, previous }
+    }
+
+    /// The same with other numbers, if they fit.
+    #[inline]
+    fn with(self, time: u64, numbers: u64) -> Option<Self> {
+        let low = self.low >> TIME << TIME | time;
+        let high = self.high >> NUMBERS << NUMBERS | numbers;
+        (time >> TIME == 0 && numbers >> NUMBERS == 0).then_some(Self { low, high })
+    }
+
+    /// What [`State::step`] does, without unpacking; `None` if that is needed. Only for a state that
+    /// is written in the quota's own `unit`. What has expired counts as nothing by itself.
+    #[inline]
+    pub(crate) fn step(
+        self,
+        quota: &Quota,
+        unit: Unit,
+        cost: u64,
+        now_us: u64,
+    ) -> Option<(Step, Self)> {
+        match (quota, self.form()) {
+            (Quota::FixedWindow(window), WINDOW) => {
+                let mut state = self.count(unit);
+                let step = state.step(window, cost, now_us);
+                Some((step, self.with(state.window, state.count)?))
+            }
+            (Quota::SlidingWindowCounter(window), PAIR) => {
+                let mut state = self.pair(unit);
+                let step = state.step(window, cost, now_us);
+                let WindowPair { window, current, previous, .. } = state;
+                let fits = (current | previous) >> COUNT == 0;
+                let packed = fits.then(|| self.with(window, current << COUNT | previous));
+                Some((step, packed.flatten()?))
+            }
+            (quota, DEBT) => {
+                let mut state = self.debt(unit);
+                let (bucket, admission) = match quota {
+                    Quota::TokenBucket(bucket) => {
+                        (bucket, token_bucket::admit(bucket, &state, cost, now_us))
+                    }
+                    Quota::Gcra(bucket) => (bucket, gcra::admit(bucket, &state, cost, now_us)),
+                    Quota::LeakingBucket(leak) => {
+                        (leak.bucket(), leaking_bucket::admit(leak, &state, cost, now_us))
+                    }
+                    _ => return None,
+                };
+                let step = state.step(bucket, admission, cost, now_us);
+                Some((step, self.with(state.last_us, state.debt)?))
+            }
+            _ => None,
+        }
     }
 
     /// Where the state is, if it is not here.
@@ -106,17 +174,11 @@ impl Packed {
 
     /// The state, written in `unit`; `None` if it is elsewhere.
     #[inline]
-    pub(crate) fn state(self, Unit { size, .. }: Unit) -> Option<State> {
-        let (time, numbers) = (self.time(), self.numbers());
+    pub(crate) fn state(self, unit: Unit) -> Option<State> {
         match self.form() {
-            DEBT => Some(State::Debt(Debt { debt: numbers, unit: size, last_us: time })),
-            WINDOW => {
-                Some(State::Count(WindowCount { window: time, size_us: size, count: numbers }))
-            }
-            PAIR => {
-                let (current, previous) = self.pair();
-                Some(State::Pair(WindowPair { window: time, size_us: size, current, previous }))
-            }
+            DEBT => Some(State::Debt(self.debt(unit))),
+            WINDOW => Some(State::Count(self.count(unit))),
+            PAIR => Some(State::Pair(self.pair(unit))),
             _ => None,
         }
     }
@@ -129,7 +191,7 @@ impl Packed {
             DEBT => time.saturating_add(numbers.div_ceil(unit.drain.max(1))),
             WINDOW => (time + 1).saturating_mul(unit.size),
             PAIR => {
-                let windows = if self.pair().0 > 0 { 2 } else { 1 };
+                let windows = if self.counts().0 > 0 { 2 } else { 1 };
                 (time + windows).saturating_mul(unit.size)
             }
             _ => 0,
@@ -206,6 +268,20 @@ mod tests {
         true
     }
 
+    /// A step is the same, packed or not.
+    fn stepped_alike(state: &State, quota: &Quota, cost: u64, now_us: u64, row: RowId) {
+        let unit = Unit::of(quota);
+        let Some(packed) = Packed::new(state, unit, row) else { return };
+        let mut state = state.clone();
+        let step = state.step(quota, cost, 0, now_us);
+        match packed.step(quota, unit, cost, now_us) {
+            Some(stepped) => {
+                assert_eq!(stepped, (step, Packed::new(&state, unit, row).unwrap()));
+            }
+            None => assert_eq!(Packed::new(&state, unit, row), None),
+        }
+    }
+
     #[test]
     fn any_state_of_any_quota_is_read_as_it_was_written() {
         let mut dice = Dice::new(20);
@@ -226,6 +302,7 @@ mod tests {
                     quota = if state.fits(&other) { other } else { quota };
                 }
                 let units = any(&mut dice, quota.limit());
+                stepped_alike(&state, &quota, units, now_us, row);
                 let written = match dice.below(6) {
                     0 => {
                         state.overcharge(&quota, units, now_us);

@@ -11,9 +11,6 @@ use crate::slots::Budget;
 use crate::stats::{Counters, count};
 use crate::table::Table;
 
-/// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
-const CALLS_PER_SWEEP: u32 = 32;
-
 /// Entries that a sweep looks at, to see whether they have expired.
 const SWEEP: usize = 16;
 
@@ -50,17 +47,6 @@ impl<'a> RoomMaker<'a> {
         Self { table, counters, settings, now_us, budget: Budget::new() }
     }
 
-    /// Takes away a few entries of the request's own shard that have expired. Whether another
-    /// shard is due.
-    pub(crate) fn sweep_own(&mut self, shard: &mut Shard) -> bool {
-        shard.calls = shard.calls.wrapping_add(1);
-        let due = shard.calls.is_multiple_of(CALLS_PER_SWEEP);
-        if due {
-            self.sweep(shard);
-        }
-        due
-    }
-
     /// Takes away some entries of the shard whose turn it is. To be called without any lock.
     pub(crate) fn sweep_next(&mut self) {
         if let Some(mut shard) = self.table.try_lock_next() {
@@ -68,7 +54,8 @@ impl<'a> RoomMaker<'a> {
         }
     }
 
-    fn sweep(&mut self, shard: &mut Shard) {
+    /// Takes away a few entries of a shard that have expired.
+    pub(crate) fn sweep(&mut self, shard: &mut Shard) {
         let swept = shard.sweep(SWEEP, &self.table.common, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State};
+use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::lines::{Entry, Lines};
@@ -12,6 +12,9 @@ use crate::packed::Packed;
 use crate::rows::{Rows, Unit};
 use crate::slots::{Budget, Expires, Slots};
 use crate::whole::{Whole, Wholes};
+
+/// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
+const CALLS_PER_SWEEP: u32 = 32;
 
 /// What all shards of a store read.
 #[derive(Debug)]
@@ -58,7 +61,7 @@ pub(crate) struct Shard {
     /// The latest time that it has seen, by a clock that cannot step back.
     latest_us: u64,
     /// Calls so far, to tell every few of them apart.
-    pub(crate) calls: u32,
+    calls: u32,
     rest: Box<Rest>,
 }
 
@@ -83,6 +86,13 @@ impl Shard {
         self.latest_us
     }
 
+    /// Counts a call; whether it is one of those that sweep.
+    #[inline]
+    pub(crate) fn is_sweep_due(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+    }
+
     #[inline]
     pub(crate) fn find(&self, id: Id) -> Option<usize> {
         self.lines.find(id.fingerprint, id.place)
@@ -96,9 +106,45 @@ impl Shard {
         &mut self.rest.reservations
     }
 
+    /// Asks, charges or anchors, and reads the numbers of the state at `at`.
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        at: usize,
+        under: Under<'_>,
+        cost: u64,
+        permit: u128,
+    ) -> Option<Step> {
+        let Under { common, quota, now_us, .. } = under;
+        let packed = self.lines.get(at)?.state;
+        if let Some(row) = common.rows.get(packed.row())
+            && row.unit == Unit::of(quota)
+            && let Some((step, packed)) = packed.step(quota, row.unit, cost, now_us)
+        {
+            if step.written {
+                self.lines.set(at, packed);
+            }
+            return Some(step);
+        }
+        self.step_unpacked(at, under, cost, permit)
+    }
+
+    #[inline(never)]
+    fn step_unpacked(
+        &mut self,
+        at: usize,
+        under: Under<'_>,
+        cost: u64,
+        permit: u128,
+    ) -> Option<Step> {
+        self.work(at, under, |state| {
+            let step = state.step(under.quota, cost, permit, under.now_us);
+            (step, step.written)
+        })
+    }
+
     /// Hands the state at `at` to `work`, a fresh one if it has expired, and keeps it if `work`
     /// says that it was written.
-    #[inline]
     pub(crate) fn work<T>(
         &mut self,
         at: usize,
@@ -186,11 +232,12 @@ impl Shard {
     ) -> usize {
         let before = self.lines.len();
         let mut left = most;
-        while let Some(at) = self.lines.next(&mut left, budget) {
-            if self.expires_us(at, common) <= now_us {
-                self.remove(at, common);
-                self.lines.again(at);
-            }
+        loop {
+            let wholes = &self.rest.wholes;
+            let expired = |entry: &Entry| has_expired(entry, common, wholes, now_us);
+            let Some(at) = self.lines.next(&mut left, budget, expired) else { break };
+            // Another entry may move here, and is looked at next.
+            self.remove(at, common);
         }
         let swept = before - self.lines.len();
         if swept > 0 {
@@ -287,6 +334,14 @@ fn expires_us(entry: &Entry, common: &Common, wholes: &Wholes) -> u64 {
         None => {
             common.rows.get(entry.state.row()).map_or(0, |row| entry.state.expires_us(row.unit))
         }
+    }
+}
+
+#[inline]
+fn has_expired(entry: &Entry, common: &Common, wholes: &Wholes, now_us: u64) -> bool {
+    match (entry.state.place(), common.rows.get(entry.state.row())) {
+        (None, Some(row)) => entry.state.has_expired(row.unit, now_us),
+        _ => expires_us(entry, common, wholes) <= now_us,
     }
 }
 

@@ -23,10 +23,12 @@ impl Budget {
         Self(Self::MOST)
     }
 
-    pub(crate) fn take(&mut self) -> bool {
-        let some = self.0 > 0;
-        self.0 -= usize::from(some);
-        some
+    /// Takes so many, if there are.
+    #[inline]
+    pub(crate) fn take(&mut self, entries: usize) -> bool {
+        let left = self.0.checked_sub(entries);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
     }
 
     pub(crate) fn left(&self) -> usize {
@@ -105,7 +107,7 @@ impl<T: Expires> Slots<T> {
     pub(crate) fn sweep(&mut self, most: usize, now_us: u64, budget: &mut Budget) -> usize {
         let before = self.items.len();
         for _ in 0..most.min(before) {
-            if self.items.is_empty() || !budget.take() {
+            if self.items.is_empty() || !budget.take(1) {
                 break;
             }
             if self.hand >= self.items.len() {

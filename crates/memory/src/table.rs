@@ -103,11 +103,23 @@ pub(crate) struct Locked<'a> {
     guards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
 }
 
-/// The time, read under a shard's lock.
-#[inline]
-pub(crate) fn now_us(clock: &impl Clock, shard: &mut Shard) -> u64 {
-    let reading_us = clock.now_us();
-    if clock.may_step_back() { reading_us } else { shard.not_before(reading_us) }
+/// The time, read before the lock where that does no harm: while the processor waits for memory it
+/// can read the clock. By a clock that cannot step back, what somebody else has seen meanwhile is
+/// the time; by another one only a reading under the lock is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Early(Option<u64>);
+
+impl Early {
+    #[inline]
+    pub(crate) fn read(clock: &impl Clock) -> Self {
+        Self((!clock.may_step_back()).then(|| clock.now_us()))
+    }
+
+    /// The time, under a shard's lock.
+    #[inline]
+    pub(crate) fn now_us(self, clock: &impl Clock, shard: &mut Shard) -> u64 {
+        self.0.map_or_else(|| clock.now_us(), |reading_us| shard.not_before(reading_us))
+    }
 }
 
 impl Locked<'_> {

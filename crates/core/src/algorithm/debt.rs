@@ -3,8 +3,10 @@
 //! Debt is in units of token·P. Taking a token adds P, a microsecond drains R, so that every
 //! rate is exact in whole numbers, for ever.
 
+use super::Admission;
 use crate::limits::EXACT;
 use crate::quota::Bucket;
+use crate::state::Step;
 
 /// What a bucket remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,20 @@ impl Debt {
         stepped_back
     }
 
+    /// Charges what `admission` admitted, or anchors, and reads the numbers: all that follows an
+    /// admission at the same time, in one go.
+    #[inline]
+    pub fn step(&mut self, bucket: &Bucket, admission: Admission, cost: u64, now_us: u64) -> Step {
+        let taken = if admission.is_yes() { cost * bucket.unit() } else { 0 };
+        let debt = self.at(bucket, now_us) + taken;
+        let written = cost > 0 && (admission.is_yes() || self.last_us > now_us);
+        if written {
+            self.write(bucket, debt, now_us);
+        }
+        let remaining = bucket.full_debt().saturating_sub(debt) / bucket.unit();
+        Step { admission, remaining, reset_after_us: until_drained_us(bucket, debt), written }
+    }
+
     /// Whole units available.
     #[must_use]
     #[inline]
@@ -71,9 +87,7 @@ impl Debt {
     #[must_use]
     #[inline]
     pub fn reset_after_us(&self, bucket: &Bucket, now_us: u64) -> u64 {
-        let debt = self.at(bucket, now_us);
-        // In lowest terms most rates drain one, and a division is dear.
-        if bucket.drain() == 1 { debt } else { debt.div_ceil(bucket.drain()) }
+        until_drained_us(bucket, self.at(bucket, now_us))
     }
 
     /// Gives back what is left of a charge of `units` at `charged_at_us`; all of it where the time
@@ -100,6 +114,12 @@ impl Debt {
     fn write(&mut self, bucket: &Bucket, debt: u64, now_us: u64) {
         *self = Self { debt, unit: bucket.unit(), last_us: now_us };
     }
+}
+
+#[inline]
+fn until_drained_us(bucket: &Bucket, debt: u64) -> u64 {
+    // In lowest terms most rates drain one, and a division is dear.
+    if bucket.drain() == 1 { debt } else { debt.div_ceil(bucket.drain()) }
 }
 
 /// The time until `cost` fits below `full`: the debt above the room left, drained.
