@@ -5,6 +5,7 @@
 //! The table shows the median of the rounds, the spread, and the ratio to governor with ahash.
 
 mod contestants;
+mod growth;
 mod traffic;
 
 use std::hint::black_box;
@@ -19,7 +20,16 @@ const CALLS: usize = 1_000_000;
 
 pub(crate) fn run() {
     println!("ns per decision, {CALLS} calls a round, median of {ROUNDS} rounds (least–most)\n");
-    let header = ["keys", "threads", "tollkeeper", "governor", "governor + ahash", "ratio"];
+    let header = [
+        "keys",
+        "threads",
+        "tollkeeper",
+        "fixed window",
+        "sliding counter",
+        "governor",
+        "governor + ahash",
+        "ratio",
+    ];
     row(&header.map(str::to_owned));
     for (name, keys, zipf, threads) in [
         ("1", 1, false, 1),
@@ -28,15 +38,16 @@ pub(crate) fn run() {
         ("1 M Zipf", 1_000_000, true, 1),
         ("1 M Zipf", 1_000_000, true, 2),
         ("1 M uniform", 1_000_000, false, 1),
+        ("1 M uniform", 1_000_000, false, 2),
     ] {
         let traffic = Traffic::new(keys, zipf, CALLS);
-        let ours = Ours::default();
+        let (ours, fixed, sliding) = (Ours::gcra(), Ours::fixed_window(), Ours::sliding_counter());
         let (governor, ahash) = (Governor::default(), GovernorAhash::default());
-        let contestants: [&dyn Contestant; 3] = [&ours, &governor, &ahash];
+        let contestants: [&dyn Contestant; 5] = [&ours, &fixed, &sliding, &governor, &ahash];
         for contestant in contestants {
             traffic.each_key(|key| assert!(contestant.allows(key)));
         }
-        let mut rounds: [Vec<f64>; 3] = Default::default();
+        let mut rounds: [Vec<f64>; 5] = Default::default();
         for _ in 0..ROUNDS {
             for (contestant, times) in contestants.iter().zip(&mut rounds) {
                 times.push(round(*contestant, &traffic, threads));
@@ -47,17 +58,21 @@ pub(crate) fn run() {
         let shown = |times: &Vec<f64>| {
             format!("{:.0} ({:.0}–{:.0})", median(times), times[0], times[ROUNDS - 1])
         };
-        let ratio = median(&rounds[0]) / median(&rounds[2]);
+        let ratio = median(&rounds[0]) / median(&rounds[4]);
         row(&[
             name.to_owned(),
             threads.to_string(),
             shown(&rounds[0]),
             shown(&rounds[1]),
             shown(&rounds[2]),
+            shown(&rounds[3]),
+            shown(&rounds[4]),
             format!("{ratio:.2} ×"),
         ]);
     }
     println!("\nratio: tollkeeper to governor + ahash; below 1 tollkeeper is faster");
+    println!("tollkeeper is GCRA, as governor is; its windows are beside it\n");
+    growth::run();
 }
 
 /// The time of a call, in nanoseconds, as one thread sees it.
@@ -77,8 +92,8 @@ fn round(contestant: &dyn Contestant, traffic: &Traffic, threads: usize) -> f64 
     started.elapsed().as_nanos() as f64 / CALLS as f64
 }
 
-fn row(cells: &[String; 6]) {
-    let widths = [12, 8, 20, 20, 20, 8];
+fn row(cells: &[String; 8]) {
+    let widths = [12, 8, 18, 18, 18, 18, 18, 8];
     let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
     println!("{}", padded.collect::<String>().trim_end());
 }

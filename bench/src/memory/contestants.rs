@@ -14,20 +14,45 @@ pub(crate) trait Contestant: Sync {
     fn allows(&self, key: &String) -> bool;
 }
 
-/// So much that nobody is denied, while one unit a second comes back: no key becomes as new.
-const BURST: u32 = 1_000_000_000;
+/// So much that nobody is denied, while one unit in ten minutes comes back: no key becomes as new
+/// while it is measured, which would make it a new key.
+const BURST: u32 = 7_000_000;
+const UNIT_US: u64 = 600_000_000;
+
+/// The same for windows, which are as long as can be.
+const WINDOW_US: u64 = 400 * 86_400 * 1_000_000;
 
 pub(crate) struct Ours {
     store: MemoryStore,
     quota: Quota,
 }
 
-impl Default for Ours {
-    fn default() -> Self {
-        let settings = Settings { max_keys: 2_000_000, ..Settings::default() };
-        let rate = Rate::new(1, 1_000_000).unwrap();
-        let quota = Quota::gcra(u64::from(BURST), rate).unwrap();
+impl Ours {
+    fn new(quota: Quota) -> Self {
+        Self::sized(quota, 2_000_000)
+    }
+
+    /// A table for so many keys.
+    pub(crate) fn sized(quota: Quota, max_keys: usize) -> Self {
+        let settings = Settings { max_keys, names: false, ..Settings::default() };
         Self { store: MemoryStore::new(settings, SystemClock::new()), quota }
+    }
+
+    pub(crate) fn bucket() -> Quota {
+        let rate = Rate::new(1, UNIT_US).unwrap();
+        Quota::gcra(u64::from(BURST), rate).unwrap()
+    }
+
+    pub(crate) fn gcra() -> Self {
+        Self::new(Self::bucket())
+    }
+
+    pub(crate) fn fixed_window() -> Self {
+        Self::new(Quota::fixed_window(1 << 32, WINDOW_US).unwrap())
+    }
+
+    pub(crate) fn sliding_counter() -> Self {
+        Self::new(Quota::sliding_window_counter(1 << 32, WINDOW_US).unwrap())
     }
 }
 

@@ -2,19 +2,23 @@
 //!
 //! **The hash.** In the field of the prime p = 2^127 − 1, the names become blocks m₀, m₁, … below p
 //! and the fingerprint is Σ (m₂ᵢ + k₂ᵢ) · (m₂ᵢ₊₁ + k₂ᵢ₊₁), where each k is drawn at random when the
-//! store is made. Most names are two blocks, so that it is one multiplication of 127 bits.
+//! store is made, plus a number of the algorithm's, drawn like them. Most names are two blocks, so
+//! that it is one multiplication of 127 bits. Blocks are below 2^125 and keys below 2^126: no sum of
+//! the two needs to be reduced.
 //!
-//! **Why it is an identity.** Names are told apart by their blocks: a block holds at most 15 bytes,
-//! how many they are, and whether they are of a limit or of a key, and of which algorithm. UTF-8 has
-//! no byte 0xff, so that no block is p itself. Take two different names.
+//! **Why it is an identity.** Names are told apart by their algorithm and their blocks: a block holds
+//! at most 15 bytes, how many they are, and whether they are of a limit or of a key. Take two
+//! different names.
+//! - Another algorithm: the difference of the sums is 0 for at most one value of its number, of
+//!   2^126: a chance of 2^−126.
 //! - Equally many pairs: in some pair one block differs, say m₀ from m₀′. Whatever the other keys
-//!   are, the difference of the sums is linear in k₁ with the factor m₀ − m₀′ ≠ 0. So it is 0 for
-//!   one k₁ of p: a chance of 2^−127.
-//! - One has more pairs: its last product would have to be one certain number, which it is with a
-//!   chance of at most 2/p.
+//!   are, the difference of the sums is linear in k₁ with the factor m₀ − m₀′, which is not 0 modulo
+//!   p. So it is 0 for at most one k₁ of 2^126: a chance of 2^−126.
+//! - One has more pairs: its last product would have to be one certain number. Either its first
+//!   factor is 0, or there is at most one value for the second: a chance of 2^−125.
 //!
-//! So two names collide with a chance of at most 2^−126, whoever chose them, and among ten million
-//! keys some two with less than 2^−79. That is proven for whoever does not know the keys, and
+//! So two names collide with a chance of at most 2^−125, whoever chose them, and among ten million
+//! keys some two with less than 2^−78. That is proven for whoever does not know the keys, and
 //! nobody can learn them: no fingerprint leaves the store, in no answer, log or metric. What can
 //! show through is how long a call takes, hence where an entry lies; so its place goes by a keyed
 //! mix of the fingerprint ([`Fingerprinter::place`]) and not by its own bits.
@@ -40,8 +44,9 @@ const BLOCK: usize = 15;
 const BLOCKS: usize =
     (MAX_NAME_BYTES.div_ceil(BLOCK) + MAX_KEY_BYTES.div_ceil(BLOCK)).next_multiple_of(2);
 
-/// What a block of a limit's name is marked with; one of a key has its algorithm's mark.
+/// What a block is marked with.
 const OF_LIMIT: u8 = 0;
+const OF_KEY: u8 = 1;
 
 /// What stands for a limit, an algorithm and a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +77,7 @@ impl Fingerprint {
 /// The random keys of one store.
 pub(crate) struct Fingerprinter {
     keys: [u128; BLOCKS],
+    algorithms: [u128; Algorithm::ALL.len()],
     place: [u64; 2],
 }
 
@@ -89,14 +95,9 @@ impl Fingerprinter {
             random.hash_one(asked)
         };
         let place = [draw(), draw()];
-        // Of 2^127 numbers one is not below p: it is drawn once in ages, and then again.
-        let mut below_p = || loop {
-            let drawn = whole(draw(), draw()) & P;
-            if drawn < P {
-                return drawn;
-            }
-        };
-        Self { keys: std::array::from_fn(|_| below_p()), place }
+        let mut number = || whole(draw(), draw()) >> 2;
+        let keys = std::array::from_fn(|_| number());
+        Self { keys, algorithms: std::array::from_fn(|_| number()), place }
     }
 
     /// The fingerprint of a state.
@@ -106,15 +107,15 @@ impl Fingerprinter {
         if limit.len() > BLOCK || key.len() > BLOCK {
             return self.of_long(limit, algorithm, key);
         }
-        let blocks = [block(limit, OF_LIMIT), block(key, mark(algorithm))];
-        Fingerprint::new(reduced(self.product(0, blocks)))
+        let blocks = [block(limit, OF_LIMIT), block(key, OF_KEY)];
+        Fingerprint::new(reduced(self.algorithms[number(algorithm)] + self.product(0, blocks)))
     }
 
     fn of_long(&self, limit: &[u8], algorithm: Algorithm, key: &[u8]) -> Fingerprint {
         if limit.len() > MAX_NAME_BYTES || key.len() > MAX_KEY_BYTES {
             return Fingerprint::NOBODY;
         }
-        let mut sum = 0;
+        let mut sum = self.algorithms[number(algorithm)];
         let mut first = None;
         let mut at = 0;
         let mut add = |block: u128| match first.take() {
@@ -125,7 +126,7 @@ impl Fingerprinter {
             }
         };
         each_block(limit, OF_LIMIT, &mut add);
-        each_block(key, mark(algorithm), &mut add);
+        each_block(key, OF_KEY, &mut add);
         if let Some(first) = first {
             // No block is 0: this one is told from any other.
             sum = reduced(sum + self.product(at, [first, 0]));
@@ -136,7 +137,7 @@ impl Fingerprinter {
     /// The product of one pair, at most p.
     #[inline]
     fn product(&self, at: usize, [one, other]: [u128; 2]) -> u128 {
-        multiplied(folded(one + self.keys[at]), folded(other + self.keys[at + 1]))
+        multiplied(one + self.keys[at], other + self.keys[at + 1])
     }
 
     /// Where an entry lies: all bits of this number are as good as random.
@@ -148,17 +149,17 @@ impl Fingerprinter {
     }
 }
 
-/// From 1 to 7, in three bits.
+/// From 0 to 6.
 #[inline]
-fn mark(algorithm: Algorithm) -> u8 {
+fn number(algorithm: Algorithm) -> usize {
     match algorithm {
-        Algorithm::TokenBucket => 1,
-        Algorithm::Gcra => 2,
-        Algorithm::LeakingBucket => 3,
-        Algorithm::FixedWindow => 4,
-        Algorithm::SlidingWindowLog => 5,
-        Algorithm::SlidingWindowCounter => 6,
-        _ => 7,
+        Algorithm::TokenBucket => 0,
+        Algorithm::Gcra => 1,
+        Algorithm::LeakingBucket => 2,
+        Algorithm::FixedWindow => 3,
+        Algorithm::SlidingWindowLog => 4,
+        Algorithm::SlidingWindowCounter => 5,
+        _ => 6,
     }
 }
 
@@ -281,33 +282,33 @@ mod tests {
         assert_eq!((reduced(P), reduced(2 * P), reduced(P + 1), reduced(u128::MAX)), (0, 0, 1, 1));
     }
 
-    fn blocks(limit: &str, algorithm: Algorithm, key: &str) -> Vec<u128> {
+    fn blocks(limit: &str, key: &str) -> Vec<u128> {
         let mut blocks = Vec::new();
         each_block(limit.as_bytes(), OF_LIMIT, &mut |block| blocks.push(block));
-        each_block(key.as_bytes(), mark(algorithm), &mut |block| blocks.push(block));
+        each_block(key.as_bytes(), OF_KEY, &mut |block| blocks.push(block));
         blocks
     }
 
     /// The names that blocks were made of.
-    fn read(blocks: &[u128]) -> (String, u8, String) {
-        let (mut limit, mut mark, mut key) = (Vec::new(), 0, Vec::new());
+    fn read(blocks: &[u128]) -> (String, String) {
+        let (mut limit, mut key) = (Vec::new(), Vec::new());
         for block in blocks {
             let bytes = block.to_le_bytes();
             let length = usize::from(bytes[15] & 15);
             assert!(bytes[length..15].iter().all(|&byte| byte == 0));
             match bytes[15] >> 4 {
                 OF_LIMIT => limit.extend(&bytes[..length]),
-                other => {
-                    mark = other;
+                mark => {
+                    assert_eq!(mark, OF_KEY);
                     key.extend(&bytes[..length]);
                 }
             }
         }
-        (String::from_utf8(limit).unwrap(), mark, String::from_utf8(key).unwrap())
+        (String::from_utf8(limit).unwrap(), String::from_utf8(key).unwrap())
     }
 
     #[test]
-    fn blocks_can_be_read_back_and_are_below_p() {
+    fn blocks_can_be_read_back_and_are_below_2_pow_125() {
         let text: String =
             ('!'..='~').chain('\u{10fff0}'..='\u{10fffd}').cycle().take(1100).collect();
         let cut = |length: usize| {
@@ -317,17 +318,16 @@ mod tests {
         let mut seen = HashSet::new();
         for limit in (1..=MAX_NAME_BYTES).map(cut) {
             for length in (1..50).chain([64, 100, 500, MAX_KEY_BYTES]) {
-                let algorithm = Algorithm::ALL[length % 7];
-                let blocks = blocks(limit, algorithm, cut(length));
-                assert!(blocks.iter().all(|block| (1..P).contains(block)));
+                let blocks = blocks(limit, cut(length));
+                assert!(blocks.iter().all(|block| (1..1 << 125).contains(block)));
                 assert!(blocks.len() <= BLOCKS);
-                let names = (limit.to_owned(), mark(algorithm), cut(length).to_owned());
+                let names = (limit.to_owned(), cut(length).to_owned());
                 assert_eq!(read(&blocks), names);
                 seen.insert(blocks);
             }
         }
-        let marks: HashSet<u8> = Algorithm::ALL.map(mark).into();
-        assert_eq!((marks.len(), marks.contains(&OF_LIMIT)), (7, false));
+        let numbers: HashSet<usize> = Algorithm::ALL.map(number).into();
+        assert_eq!(numbers, (0..7).collect());
     }
 
     #[test]

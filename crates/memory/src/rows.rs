@@ -14,7 +14,7 @@ const FIRST: usize = 64;
 const LEVELS: usize = 8;
 
 /// Places of a level that a row may lie in.
-const TRIES: usize = 4;
+const TRIES: u32 = 4;
 
 /// The unit that a state counts in, and what drains in a microsecond where something does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Rows {
             let size = FIRST << level;
             let rows = rows.get_or_init(|| (0..size).map(|_| OnceLock::new()).collect());
             for turn in 0..TRIES {
-                let at = usize::try_from(hash.rotate_right(16 * turn as u32) % size as u64);
+                let at = usize::try_from(hash.rotate_right(16 * turn) % size as u64);
                 let at = at.unwrap_or(0);
                 if rows[at].get_or_init(row).is(limit, algorithm, unit) {
                     let number = size - FIRST + at;

@@ -11,7 +11,7 @@ pub struct Settings {
     /// What a new key meets when the table is full.
     pub when_full: WhenFull,
     /// Whether the text of every key is kept, so that all of them can be shown. Without it a state
-    /// is shown to who names its key; it takes a third of the memory, and decides the same.
+    /// is shown to who names its key; it takes half of the memory, and decides the same.
     pub names: bool,
 }
 

@@ -162,7 +162,7 @@ mod tests {
         for _ in 0..100 {
             swept += slots.sweep(2, 0, &mut Budget::new());
         }
-        assert_eq!((swept, slots.items.iter().count()), (50, 50));
+        assert_eq!((swept, slots.items.len()), (50, 50));
         assert!(slots.items.iter().all(|item| item.1 == 1));
     }
 

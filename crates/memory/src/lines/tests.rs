@@ -1,0 +1,110 @@
+//! What was put in is found, at any size and however crowded.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+
+use tollkeeper_core::Algorithm;
+use tollkeeper_testkit::dice::Dice;
+
+use super::*;
+use crate::fingerprint::Fingerprinter;
+use crate::rows::RowId;
+
+fn numbered(number: u32) -> Packed {
+    Packed::elsewhere(number, RowId::NONE)
+}
+
+/// Puts in and takes out at random, and compares with a map.
+fn live(places: impl Fn(&Fingerprinter, Fingerprint) -> u64, most: u64, steps: u32) {
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let place = |fingerprint| places(&hasher, fingerprint);
+    let of = |name: u64| hasher.of("l", Algorithm::Gcra, &name.to_string());
+    let mut dice = Dice::new(most);
+    let mut lines = Lines::new(1, true);
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    for step in 0..steps {
+        // It fills and empties again and again.
+        let fills = dice.below(10) < if (step / 2_000) % 2 == 0 { 8 } else { 2 };
+        let name = dice.below(most);
+        let fingerprint = of(name);
+        let at = lines.find(fingerprint, place(fingerprint));
+        assert_eq!(at.and_then(|at| lines.note(at)), known.get(&name).map(|_| &name));
+        let state = at.and_then(|at| lines.get(at)).map(|entry| entry.state);
+        assert_eq!(state, known.get(&name).map(|number| numbered(*number)));
+        match at {
+            None if fills => {
+                let entry = Entry { fingerprint, state: numbered(step) };
+                lines.insert(entry, || name, place);
+                known.insert(name, step);
+            }
+            Some(at) if !fills => {
+                lines.remove(at, place);
+                lines.shrink(place);
+                known.remove(&name);
+            }
+            _ => {}
+        }
+        assert_eq!(lines.len(), known.len());
+    }
+    for (name, number) in known {
+        let fingerprint = of(name);
+        let at = lines.find(fingerprint, place(fingerprint)).unwrap();
+        assert_eq!(lines.get(at).unwrap().state, numbered(number));
+    }
+}
+
+#[test]
+fn what_was_put_in_is_found_until_it_is_taken_out() {
+    live(Fingerprinter::place, 3_000, 60_000);
+    live(Fingerprinter::place, 7, 3_000);
+}
+
+/// Homes that are few and lie at the end, so that entries lie far from them and go round.
+#[test]
+fn crowded_homes_lose_nothing() {
+    live(|hasher, one| hasher.place(one) | 0xe << 60, 200, 30_000);
+    live(|_, _| u64::MAX, 60, 10_000);
+}
+
+#[test]
+fn most_places_are_taken_at_any_size() {
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let place = |fingerprint| hasher.place(fingerprint);
+    let mut lines = Lines::new(3, false);
+    for nth in 0..20_000u32 {
+        let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
+        lines.insert(Entry { fingerprint, state: numbered(nth) }, || (), place);
+        let taken = lines.len() * 100 / lines.places();
+        // A block more or less is much of a small table.
+        let least = if nth < 3_000 { 35 } else { 64 };
+        assert!(nth < 100 || (least..=TAKEN).contains(&taken), "{taken} % of {nth}");
+    }
+    let beyond_home =
+        lines.iter().filter(|(at, entry)| lines.home(place(entry.fingerprint)) != at / WIDTH);
+    let beyond_home = beyond_home.count();
+    assert!(beyond_home < 20_000 / 2, "{beyond_home}");
+}
+
+#[test]
+fn the_hand_comes_round_and_samples_find_the_least() {
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let place = |fingerprint| hasher.place(fingerprint);
+    let mut lines = Lines::new(3, false);
+    for nth in 0..100u32 {
+        let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
+        lines.insert(Entry { fingerprint, state: numbered(nth) }, || (), place);
+    }
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..200 {
+        let at =
+            lines.next(&mut 9, &mut Budget::new(), |entry| !seen.contains(&entry.state.place()));
+        seen.extend(at.and_then(|at| lines.get(at)).map(|entry| entry.state.place()));
+    }
+    assert_eq!(seen.len(), 100);
+    let number = |entry: &Entry| entry.state.place().map(u64::from);
+    let mut budget = Budget::new();
+    let (least, at) = lines.least(8, &mut budget, number).unwrap();
+    assert_eq!(number(lines.get(at).unwrap()), Some(least));
+    assert!((8..=Budget::MOST).contains(&budget.spent()));
+    assert_eq!(lines.least(8, &mut Budget::new(), |_| None), None);
+}
