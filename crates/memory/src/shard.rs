@@ -14,7 +14,7 @@ use crate::slots::{Budget, Expires, Slots};
 use crate::whole::{Whole, Wholes};
 
 /// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
-const CALLS_PER_SWEEP: u32 = 64;
+const CALLS_PER_SWEEP: u32 = 32;
 
 /// What all shards of a store read.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::shard::{Common, Id, Shard};
 
 /// Keys a shard is meant for; below it one lock guards everything. A shard that grows moves all of
 /// its keys, so that more of them would be a pause.
-const KEYS_PER_SHARD: usize = 4096;
+const KEYS_PER_SHARD: usize = 8192;
 const MAX_SHARDS: usize = 1 << 16;
 
 /// A shard with its lock, in a line of the processor's cache of its own.
