@@ -24,10 +24,6 @@ mod spread;
 
 use std::process::ExitCode;
 
-/// An answer is a few small allocations, and this one is quick at them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         None | Some("memory") => memory::run(),

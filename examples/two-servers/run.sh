@@ -63,4 +63,4 @@ ask bob 12
 start_redis
 wait_for_store
 echo "Redis is back, empty, and decides again:"
-ask alice 2
+ask bob 2

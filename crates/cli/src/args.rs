@@ -81,8 +81,8 @@ pub(crate) struct ServeArgs {
     /// Listen for HTTP here, whatever the file says
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Keep the state here, whatever the file says: memory://, redis://, rediss://, redis+unix://;
-    /// several times for servers over which keys are spread
+    /// Keep the state here, whatever the file says: memory://, redis://, rediss://, redis+unix://,
+    /// redis+sentinel://, redis+cluster://; several times for servers over which keys are spread
     #[arg(long, value_name = "URL")]
     pub(crate) store: Vec<String>,
     /// Send eleven requests to the demo route and show what they meet
@@ -118,7 +118,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "U", default_value = "http://127.0.0.1:8080")]
     pub(crate) url: String,
     /// Decide in this store instead of asking a service: memory://, redis://, rediss://,
-    /// redis+unix://; several times for servers over which keys are spread
+    /// redis+unix://, redis+sentinel://, redis+cluster://; several times for servers over which
+    /// keys are spread
     #[arg(long, value_name = "S", conflicts_with = "url")]
     pub(crate) store: Vec<String>,
     /// The policy file that has the rule, with --store [default: ./tollkeeper.yaml]
@@ -200,8 +201,9 @@ pub(crate) struct SimulateArgs {
     /// The trace; - is standard input
     #[arg(long, value_name = "T")]
     pub(crate) trace: PathBuf,
-    /// Where the state lies: memory://, redis://, rediss://, redis+unix://; on a server, under keys
-    /// of the run's own; several times for servers over which keys are spread
+    /// Where the state lies: memory://, redis://, rediss://, redis+unix://, redis+sentinel://,
+    /// redis+cluster://; on a server, under keys of the run's own; several times for servers over
+    /// which keys are spread
     #[arg(long, value_name = "URL", default_value = "memory://")]
     pub(crate) store: Vec<String>,
     /// What to print

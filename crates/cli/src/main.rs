@@ -16,10 +16,6 @@ use clap::Parser;
 use args::{Args, Command};
 use output::Failure;
 
-/// An answer is a few small allocations, and this one is quick at them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let args = Args::parse();
     let done = match args.command {

@@ -1,4 +1,5 @@
-//! Owns [`RedisUrl`]: where a Redis or Valkey server is, and who we are to it.
+//! Owns [`RedisUrl`]: where a Redis or Valkey server is, or several that are one store, and who we
+//! are to them.
 //!
 //! A user or a password is in no `Debug` output and in no place that is shown.
 
@@ -38,31 +39,86 @@ pub enum RedisAddress {
         /// Where it is; absolute.
         path: PathBuf,
     },
+    /// Whichever server sentinels call the master.
+    Sentinel {
+        /// The sentinels; never none.
+        sentinels: Vec<HostPort>,
+        /// What they call the master; never empty.
+        master: String,
+        /// Who we are to the sentinels, where they ask for it.
+        user: Option<Secret>,
+        /// The sentinels' password.
+        password: Option<Secret>,
+        /// Whether all connections are encrypted, those to the sentinels too.
+        tls: bool,
+    },
+    /// The nodes of a cluster.
+    Cluster {
+        /// Some of them, who know the others; never none.
+        nodes: Vec<HostPort>,
+        /// Whether all connections are encrypted.
+        tls: bool,
+    },
+}
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    /// A name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// The port; never 0.
+    pub port: u16,
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
 }
 
 impl RedisUrl {
-    /// Where the server is, for people: `127.0.0.1:6379`, `[::1]:6379/2`, `/run/redis.sock`. A
-    /// database other than 0 is told too, a user or a password never.
+    /// Where the server is, for people: `127.0.0.1:6379`, `[::1]:6379/2`, `/run/redis.sock`,
+    /// `mymaster/2 of h1:26379,h2:26379`, `the cluster of a:7000,b:7000`. A database other than 0
+    /// is told too, a user or a password never.
     #[must_use]
     pub fn place(&self) -> String {
-        let (place, mark) = match &self.address {
-            RedisAddress::Tcp { host, port, .. } if host.contains(':') => {
-                (format!("[{host}]:{port}"), "/")
-            }
-            RedisAddress::Tcp { host, port, .. } => (format!("{host}:{port}"), "/"),
-            RedisAddress::Unix { path } => (path.display().to_string(), "?db="),
+        let database = |mark: &str| match self.database {
+            0 => String::new(),
+            database => format!("{mark}{database}"),
         };
-        match self.database {
-            0 => place,
-            database => format!("{place}{mark}{database}"),
+        match &self.address {
+            RedisAddress::Tcp { host, port, .. } => {
+                let place = HostPort { host: host.clone(), port: *port };
+                format!("{place}{}", database("/"))
+            }
+            RedisAddress::Unix { path } => format!("{}{}", path.display(), database("?db=")),
+            RedisAddress::Sentinel { sentinels, master, .. } => {
+                format!("{master}{} of {}", database("/"), listed(sentinels))
+            }
+            RedisAddress::Cluster { nodes, .. } => format!("the cluster of {}", listed(nodes)),
         }
     }
 
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        matches!(self.address, RedisAddress::Tcp { tls: true, .. })
+        match self.address {
+            RedisAddress::Tcp { tls, .. }
+            | RedisAddress::Sentinel { tls, .. }
+            | RedisAddress::Cluster { tls, .. } => tls,
+            RedisAddress::Unix { .. } => false,
+        }
     }
+}
+
+/// The places, whatever order they were written in: by its place a store is known again.
+fn listed(places: &[HostPort]) -> String {
+    let mut places: Vec<String> = places.iter().map(ToString::to_string).collect();
+    places.sort_unstable();
+    places.join(",")
 }
 
 impl Default for RedisUrl {

@@ -10,6 +10,7 @@ use tollkeeper_core::{Answer, Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
+use crate::denied::Denied;
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
@@ -19,7 +20,7 @@ use crate::met::Met;
 use crate::observe::{Deaf, Observer};
 use crate::parts::{Fate, Spread, spread};
 use crate::timer::Timer;
-use crate::verdict::Verdict;
+use crate::verdict::{Inner, Verdict};
 
 mod admin;
 mod amend;
@@ -46,6 +47,7 @@ pub struct Engine<S, L = S> {
 struct Safety<L> {
     guards: Guards,
     fallback: Fallback<L>,
+    denied: Denied,
 }
 
 /// What is ready for the store.
@@ -62,6 +64,8 @@ struct Decided {
     choices: SmallVec<[OnFailure; 4]>,
     /// What became of each limit, where they lie in several parts of the store.
     apart: Option<Box<[Fate]>>,
+    /// Whether it is what the store said to an earlier request, and still holds.
+    again: bool,
 }
 
 impl<S: Store> Engine<S> {
@@ -92,7 +96,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let seed = u64::from_ne_bytes(random_bytes()?);
         let guards = Guards::new(&timer, &observer, settings.timeout_us, seed);
         let fallback = Fallback::new(local);
-        let safety = Some(Safety { guards, fallback });
+        let safety = Some(Safety { guards, fallback, denied: Denied::new() });
         Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
     }
 
@@ -134,6 +138,9 @@ impl<S: Store, L: Store> Engine<S, L> {
             safety.guards.set_timeout(new.timeout_us);
         }
         self.policy.store(Arc::new(policy));
+        if let Some(safety) = &self.safety {
+            safety.denied.forget_all(safety.guards.now_us());
+        }
         Ok(())
     }
 
@@ -149,11 +156,17 @@ impl<S: Store, L: Store> Engine<S, L> {
         self.safety.as_ref().map(|safety| safety.fallback.local())
     }
 
+    /// How many denials are kept to be told again, some of which may have passed.
+    #[must_use]
+    pub fn denials(&self) -> usize {
+        self.safety.as_ref().map_or(0, |safety| safety.denied.count())
+    }
+
     /// How the store is: as the worst of its servers. One that cannot fail is well.
     #[must_use]
     pub fn health(&self) -> Health {
-        let shards = self.store.shards();
-        self.safety.as_ref().map_or(Health::WELL, |safety| safety.guards.worst(shards))
+        let used = (0..self.store.shards()).filter(|shard| self.store.is_used(*shard));
+        self.safety.as_ref().map_or(Health::WELL, |safety| safety.guards.worst(used))
     }
 
     /// How one of the store's servers is.
@@ -248,27 +261,20 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn decide(&self, ready: Ready) -> Result<Verdict, EngineError> {
-        match self.decide_at_once(ready) {
-            Ok(decided) => decided,
+        match self.decide_at_once(&ready)? {
+            Some(decided) => self.verdict(ready, decided),
             // It is long, and a call to elsewhere: who needs none is not to carry it along.
-            Err(ready) => Box::pin(self.decide_waiting(ready)).await,
+            None => Box::pin(self.decide_waiting(ready)).await,
         }
     }
 
-    /// Decides without waiting, or gives back what needs a wait.
-    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Ready> {
+    /// Decides without waiting, where the store can.
+    fn decide_at_once(&self, ready: &Ready) -> Result<Option<Decided>, EngineError> {
         if self.safety.is_some() {
-            return Err(ready);
+            return Ok(None);
         }
-        let answer = match ready.met.request(ready.ticket) {
-            Ok(request) => self.store.decide_at_once(&request),
-            Err(error) => return Ok(Err(error)),
-        };
-        match answer {
-            Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
-            Some(Err(error)) => Ok(Err(error.into())),
-            None => Err(ready),
-        }
+        let request = ready.met.request(ready.ticket)?;
+        Ok(self.store.decide_at_once(&request).transpose()?.map(by_store))
     }
 
     async fn decide_waiting(&self, ready: Ready) -> Result<Verdict, EngineError> {
@@ -291,8 +297,14 @@ impl<S: Store, L: Store> Engine<S, L> {
         ready: &Ready,
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
-        let Safety { guards, fallback } = safety;
+        let Safety { guards, fallback, denied } = safety;
         let request = ready.met.request(ready.ticket)?;
+        let (sent_us, most_us) = (deadline.began_us(), ready.met.policy().store().denied_cache_us);
+        if most_us > 0
+            && let Some(answer) = denied.find(request.checks(), sent_us)
+        {
+            return Ok(Decided { again: true, ..by_store(answer) });
+        }
         let shard = match spread(&self.store, request.checks()) {
             Spread::One(part) => part.shard,
             Spread::Several(pieces) => {
@@ -305,6 +317,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         match guards.of(shard).call(deadline, name, call).await {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
+                denied.learn(request.checks(), &answer, sent_us, most_us);
                 Ok(by_store(answer))
             }
             // Whether or not it ran there, it is not asked again: it could be charged twice.
@@ -317,7 +330,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
-        let Decided { answer, choices, apart } = decided;
+        let Decided { answer, choices, apart, again } = decided;
         let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle {
@@ -326,7 +339,9 @@ impl<S: Store, L: Store> Engine<S, L> {
                 handle.mark_local(ready.met.limits().zip(fates).filter(|(_, fate)| fate.local));
             }
         }
-        let verdict = Verdict { met: ready.met, answer, decision, handle, choices, apart };
+        let met = ready.met;
+        let inner = Inner { met, answer, decision, handle, choices, apart, again };
+        let verdict = Verdict { inner: Box::new(inner) };
         self.observer.decided(&verdict);
         Ok(verdict)
     }
@@ -350,7 +365,7 @@ fn ready(
 }
 
 fn by_store(answer: Answer) -> Decided {
-    Decided { answer, choices: SmallVec::new(), apart: None }
+    Decided { answer, choices: SmallVec::new(), apart: None, again: false }
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {

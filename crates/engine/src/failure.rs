@@ -9,7 +9,7 @@ use tollkeeper_policy::OnFailure;
 
 use crate::error::EngineError;
 use crate::met::{Met, MetLimit};
-use crate::parts::Which;
+use crate::parts::{Which, undoing};
 
 /// When a request that a failed store denied may come again: by then a store that is back is asked.
 const CLOSED_RETRY_US: u64 = 1_000_000;
@@ -98,6 +98,19 @@ impl<L: Store> Fallback<L> {
         let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
         let charged = answer.charged_at_us.is_some();
         Ok(Answer::new(answer.now_us, charged, outcomes))
+    }
+
+    /// Gives back what was charged here.
+    pub(crate) async fn undo(&self, asked: Asked<'_>, answer: &Answer) {
+        let (shares, choices) = (asked.shares(), asked.choices());
+        let limits = asked.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
+        let counted = limits.filter(|((_, choice), _)| **choice == OnFailure::Static);
+        let amendments: SmallVec<[Amendment<'_>; 4]> = counted
+            .flat_map(|(((met, quota), _), outcome)| {
+                undoing(&met.check(quota, met.cost), outcome, asked.ticket, answer)
+            })
+            .collect();
+        let _ = self.local.amend(&amendments).await;
     }
 
     /// Lets the local limiter know what the store said, so that it begins where the store ended.

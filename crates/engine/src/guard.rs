@@ -51,6 +51,13 @@ pub(crate) struct Guard {
     timeout_us: AtomicU64,
 }
 
+impl Deadline {
+    /// When the decision began.
+    pub(crate) fn began_us(self) -> u64 {
+        self.began_us
+    }
+}
+
 impl Guard {
     pub(crate) fn new(
         timer: Arc<dyn Timer>,
@@ -74,6 +81,10 @@ impl Guard {
 
     fn timeout_us(&self) -> u64 {
         self.timeout_us.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn now_us(&self) -> u64 {
+        self.timer.now_us()
     }
 
     /// The deadline of a decision that begins now.

@@ -53,14 +53,19 @@ impl Guards {
         self.of(0).begin()
     }
 
-    /// How the worst of so many servers is.
-    pub(crate) fn worst(&self, shards: usize) -> Health {
+    /// The time of their timer.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.of(0).now_us()
+    }
+
+    /// How the worst of some servers is.
+    pub(crate) fn worst(&self, shards: impl Iterator<Item = usize>) -> Health {
         let badness = |state| match state {
             BreakerState::Closed => 0,
             BreakerState::HalfOpen => 1,
             BreakerState::Open => 2,
         };
-        let all = (0..shards.clamp(1, MAX_SHARDS)).map(|shard| self.of(shard).health());
+        let all = shards.map(|shard| self.of(shard).health());
         all.reduce(|one, other| Health {
             breaker: if badness(one.breaker) >= badness(other.breaker) {
                 one.breaker

@@ -8,10 +8,12 @@
 //! them denies; [`Whole`] does the same for whoever has a store alone.
 //!
 //! A store that can fail is guarded: every decision has a deadline, a breaker keeps a sick store
-//! from being asked, and each rule says what is told without it (open, closed or static).
+//! from being asked, and each rule says what is told without it (open, closed or static). Who was
+//! denied is told so again without asking, for as long as that holds.
 
 mod ask;
 mod breaker;
+mod denied;
 mod engine;
 mod error;
 mod failure;

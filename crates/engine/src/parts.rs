@@ -11,7 +11,8 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Amendment, Answer, Change, Check, Outcome, Part, Quota, Request, RequestError, Store, Ticket,
+    Amendment, Answer, Bucket, Change, Check, Outcome, Part, Quota, Request, RequestError, Store,
+    Ticket,
 };
 
 mod whole;
@@ -35,10 +36,6 @@ impl Which {
 
     pub(crate) fn with(self, nth: usize) -> Self {
         if nth < MAX_CHECKS { Self(self.0 | 1 << nth) } else { self }
-    }
-
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
     }
 
     /// Those of `all` that are meant.
@@ -225,27 +222,52 @@ pub(crate) fn amendments_of<'a>(
     which: Which,
     answer: &Answer,
 ) -> Vec<Amendment<'a>> {
-    let charged = which.of(request.checks().iter()).zip(answer.outcomes());
-    let charged = charged.filter(|(check, outcome)| outcome.allowed && check.cost > 0);
-    let amendments = charged.map(|(check, _)| Amendment {
-        limit: check.limit,
-        quota: check.quota,
-        key: check.key,
-        change: undoing(check.quota, check.cost, request.ticket(), answer.charged_at_us),
-    });
-    amendments.collect()
+    let limits = which.of(request.checks().iter()).zip(answer.outcomes());
+    limits.flat_map(|(check, outcome)| undoing(check, outcome, request.ticket(), answer)).collect()
 }
 
-/// What gives back a charge: the permit, the reservation, or the units.
-pub(crate) fn undoing(
-    quota: &Quota,
-    units: u64,
+/// What gives back a charge, if there was one: the permit, the reservation, or the units.
+pub(crate) fn undoing<'a>(
+    check: &Check<'a>,
+    outcome: &Outcome,
     ticket: Option<Ticket>,
-    charged_at_us: Option<u64>,
-) -> Change {
+    answer: &Answer,
+) -> SmallVec<[Amendment<'a>; 2]> {
+    let Check { limit, quota, key, cost: units, .. } = *check;
+    let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
+    let charged_at_us = answer.charged_at_us.map(|at_us| at_us + drained_before_us(check, outcome));
+    let refund = Change::Refund { units, charged_at_us };
     match (quota, ticket) {
-        (Quota::Concurrency(_), Some(Ticket { id, .. })) => Change::Release { id },
-        (_, Some(Ticket { id, reserve_for_us: Some(_) })) => Change::Settle { id, actual: 0 },
-        _ => Change::Refund { units, charged_at_us },
+        _ if !outcome.allowed || units == 0 || charged_at_us.is_none() => {}
+        (Quota::Concurrency(_), Some(Ticket { id, .. })) => changes.push(Change::Release { id }),
+        (_, Some(Ticket { id, reserve_for_us: Some(_) })) if bucket(quota).is_some() => {
+            changes.extend([Change::Settle { id, actual: units }, refund]);
+        }
+        (_, Some(Ticket { id, reserve_for_us: Some(_) })) => {
+            changes.push(Change::Settle { id, actual: 0 });
+        }
+        _ => changes.push(refund),
+    }
+    changes.into_iter().map(|change| Amendment { limit, quota, key, change }).collect()
+}
+
+/// How long a bucket drains what was in it before the charge. A refund takes a charge to drain from
+/// when it was made, which is right for an empty bucket. Here it is known what was before it, and
+/// until that has drained nothing of the charge has.
+fn drained_before_us(check: &Check<'_>, outcome: &Outcome) -> u64 {
+    let Some(bucket) = bucket(check.quota) else { return 0 };
+    let charge = u128::from(check.cost) * u128::from(bucket.unit());
+    let charge_us = charge.div_ceil(u128::from(bucket.drain().max(1)));
+    let charge_us = u64::try_from(charge_us).unwrap_or(u64::MAX);
+    // What is told is rounded up, where there is anything to round.
+    let rounded_us = u64::from(bucket.drain() > 1);
+    outcome.reset_after_us.saturating_sub(rounded_us).saturating_sub(charge_us)
+}
+
+fn bucket(quota: &Quota) -> Option<&Bucket> {
+    match quota {
+        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
+        Quota::LeakingBucket(leak) => Some(leak.bucket()),
+        _ => None,
     }
 }

@@ -16,6 +16,8 @@ pub enum Source {
     Store,
     /// This process, since the store gave no answer: each rule by its own choice.
     Fallback,
+    /// The store, earlier: a denial that still holds.
+    Cache,
 }
 
 impl Source {
@@ -25,13 +27,20 @@ impl Source {
         match self {
             Self::Store => "store",
             Self::Fallback => "fallback",
+            Self::Cache => "cache",
         }
     }
 }
 
-/// What was decided, by which limit, and each limit's own numbers.
+/// What was decided, by which limit, and each limit's own numbers. It is large, and so lies
+/// elsewhere: whoever hands it on copies a pointer.
 #[derive(Clone, Debug)]
 pub struct Verdict {
+    pub(crate) inner: Box<Inner>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inner {
     pub(crate) met: Met,
     pub(crate) answer: Answer,
     pub(crate) decision: Decision,
@@ -40,6 +49,8 @@ pub struct Verdict {
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
     /// What became of each limit, where they lie in several parts of the store.
     pub(crate) apart: Option<Box<[Fate]>>,
+    /// Whether it is what the store said to an earlier request, and still holds.
+    pub(crate) again: bool,
 }
 
 /// One limit's own numbers, with its names.
@@ -73,31 +84,31 @@ impl Verdict {
     /// Whether the request may go.
     #[must_use]
     pub fn allowed(&self) -> bool {
-        self.decision.allowed
+        self.inner.decision.allowed
     }
 
     /// The request's own numbers.
     #[must_use]
     pub fn decision(&self) -> &Decision {
-        &self.decision
+        &self.inner.decision
     }
 
     /// The policy that it was decided by.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        self.met.policy()
+        self.inner.met.policy()
     }
 
     /// Whether any rule gives it back when it was answered with `status`.
     #[must_use]
     pub fn refunds_on(&self, status: u16) -> bool {
-        self.met.refunds(status)
+        self.inner.met.refunds(status)
     }
 
     /// The limit that binds.
     #[must_use]
     pub fn binding(&self) -> Option<LimitVerdict<'_>> {
-        self.limits().nth(self.decision.binding)
+        self.limits().nth(self.inner.decision.binding)
     }
 
     /// The rule that decided.
@@ -109,9 +120,12 @@ impl Verdict {
     /// Who decided; of several parts, who decided the limit that binds.
     #[must_use]
     pub fn source(&self) -> Source {
-        let local = match &self.apart {
-            None => !self.choices.is_empty(),
-            Some(fates) => fates.get(self.decision.binding).is_some_and(|fate| fate.local),
+        if self.inner.again {
+            return Source::Cache;
+        }
+        let local = match &self.inner.apart {
+            None => !self.inner.choices.is_empty(),
+            Some(fates) => fates.get(self.inner.decision.binding).is_some_and(|fate| fate.local),
         };
         if local { Source::Fallback } else { Source::Store }
     }
@@ -119,7 +133,7 @@ impl Verdict {
     /// Whether its limits lie in several parts of the store, and so were not decided in one step.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.apart.is_some()
+        self.inner.apart.is_some()
     }
 
     /// Whether it was denied only because the store gave no answer and a rule fails closed.
@@ -131,7 +145,7 @@ impl Verdict {
 
     /// Every limit that the request met, with its own numbers.
     pub fn limits(&self) -> impl Iterator<Item = LimitVerdict<'_>> {
-        let numbers = self.met.limits().zip(self.answer.outcomes()).enumerate();
+        let numbers = self.inner.met.limits().zip(self.inner.answer.outcomes()).enumerate();
         numbers.map(|(nth, (met, outcome))| LimitVerdict {
             rule: met.rule,
             name: met.limit,
@@ -144,15 +158,15 @@ impl Verdict {
     }
 
     fn choice(&self, nth: usize, met: &MetLimit<'_>) -> Option<OnFailure> {
-        let Some(fates) = &self.apart else { return self.choices.get(nth).copied() };
-        let standing = self.met.policy().store().on_failure;
+        let Some(fates) = &self.inner.apart else { return self.inner.choices.get(nth).copied() };
+        let standing = self.inner.met.policy().store().on_failure;
         let local = fates.get(nth).is_some_and(|fate| fate.local);
         local.then(|| met.on_failure.unwrap_or(standing))
     }
 
     fn charged_at_us(&self, nth: usize, outcome: &Outcome) -> Option<u64> {
-        match &self.apart {
-            None => self.answer.charged_at_us.filter(|_| outcome.allowed),
+        match &self.inner.apart {
+            None => self.inner.answer.charged_at_us.filter(|_| outcome.allowed),
             Some(fates) => fates.get(nth).and_then(|fate| fate.charged_at_us),
         }
     }
@@ -160,14 +174,14 @@ impl Verdict {
     /// How many units it asked of the limit that binds.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.met.limits().nth(self.decision.binding).map_or(0, |met| met.cost)
+        self.inner.met.limits().nth(self.inner.decision.binding).map_or(0, |met| met.cost)
     }
 
     /// How long its permit lasts if nobody renews it: the shortest lease of the limits that it
     /// holds permits of.
     #[must_use]
     pub fn lease_us(&self) -> Option<u64> {
-        let leases = self.met.limits().filter_map(|met| match met.quota {
+        let leases = self.inner.met.limits().filter_map(|met| match met.quota {
             Quota::Concurrency(in_flight) => Some(in_flight.lease_us()),
             _ => None,
         });
@@ -177,6 +191,6 @@ impl Verdict {
     /// The permit that an admitted request holds, or the reservation that it made.
     #[must_use]
     pub fn handle(&self) -> Option<&Handle> {
-        self.handle.as_deref()
+        self.inner.handle.as_deref()
     }
 }

@@ -50,4 +50,4 @@ pub use settings::{
     ClientIp, GatewaySettings, HeaderStyle, Listen, OnFailure, SettingError, StoreSettings, Tls,
     Upstream,
 };
-pub use store_url::{RedisAddress, RedisUrl, Secret, StoreUrl, StoreUrlError};
+pub use store_url::{HostPort, RedisAddress, RedisUrl, Secret, StoreUrl, StoreUrlError};

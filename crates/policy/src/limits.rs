@@ -50,6 +50,15 @@ pub const MAX_DATABASE: u16 = u16::MAX;
 /// The port of a server where the URL does not say.
 pub const DEFAULT_PORT: u16 = 6379;
 
+/// The port of a sentinel where the URL does not say.
+pub const SENTINEL_PORT: u16 = 26379;
+
+/// The most sentinels, or nodes of a cluster, that a URL names.
+pub const MAX_SERVERS: usize = 32;
+
+/// The longest name of a master, in bytes.
+pub const MAX_MASTER_BYTES: usize = 64;
+
 /// The shortest time that a decision can be told to wait for the store.
 pub const MIN_TIMEOUT_US: u64 = 1_000;
 
@@ -58,6 +67,12 @@ pub const MAX_TIMEOUT_US: u64 = 10_000_000;
 
 /// How long a decision waits for the store where the file does not say.
 pub const DEFAULT_TIMEOUT_US: u64 = 20_000;
+
+/// The longest time that a denial can be told again without the store.
+pub const MAX_DENIED_CACHE_US: u64 = 60_000_000;
+
+/// How long a denial is told again without the store where the file does not say.
+pub const DEFAULT_DENIED_CACHE_US: u64 = 1_000_000;
 
 /// The shortest time that the gateway can be told to wait.
 pub const MIN_PATIENCE_US: u64 = 1_000;

@@ -17,6 +17,12 @@ const SERVER: &str =
 /// A URL that names a server by its socket.
 const SOCKET: &str = r"^redis\+unix:///[^\s?#]*[^\s?#/](\?((db|user|pass)=[^\s&#]*(&|$))*)?$";
 
+/// A URL that names sentinels, and the master that they watch.
+const SENTINELS: &str = r"^rediss?\+sentinel://([^\s/?#]*@)?[^\s/?#@]+/[A-Za-z0-9._-]+(/[0-9]*)?(\?((sentinel_user|sentinel_password)=[^\s&#]*(&|$))*)?$";
+
+/// A URL that names nodes of a cluster.
+const CLUSTER: &str = r"^rediss?\+cluster://([^\s/?#]*@)?[^\s/?#@]+/?0?\??$";
+
 /// The JSON Schema (draft 2020-12) of the policy file, as indented JSON.
 ///
 /// ```
@@ -105,11 +111,8 @@ fn kind(kind: &Kind) -> Value {
             json!({ "anyOf": either })
         }
         Kind::StoreUrl => {
-            let servers = json!([
-                { "type": "string", "pattern": SERVER },
-                { "type": "string", "pattern": SOCKET },
-                variable(),
-            ]);
+            let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+            let servers = json!([pattern(SERVER), pattern(SOCKET), pattern(SENTINELS), variable()]);
             let list = json!({
                 "type": "array",
                 "items": { "anyOf": servers.clone() },
@@ -117,7 +120,12 @@ fn kind(kind: &Kind) -> Value {
                 "maxItems": MAX_SHARDS,
                 "uniqueItems": true,
             });
-            json!({ "anyOf": [{ "const": "memory://" }, { "anyOf": servers }, list] })
+            json!({ "anyOf": [
+                { "const": "memory://" },
+                { "anyOf": servers },
+                pattern(CLUSTER),
+                list,
+            ] })
         }
         Kind::Upstream => json!({ "anyOf": [
             { "type": "string", "pattern": "^http://[^\\s/?#@]+/?$" },

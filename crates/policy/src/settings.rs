@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use tollkeeper_core::{Colocate, WhenFull};
 
 use crate::limits::{
-    DEFAULT_CONNECTIONS, DEFAULT_MAX_KEYS, DEFAULT_NODES, DEFAULT_PREFIX, DEFAULT_TIMEOUT_US,
-    MAX_CONNECTIONS, MAX_KEYS, MAX_PREFIX_BYTES, MAX_SHARING_NODES, MAX_TIMEOUT_US, MIN_TIMEOUT_US,
+    DEFAULT_CONNECTIONS, DEFAULT_DENIED_CACHE_US, DEFAULT_MAX_KEYS, DEFAULT_NODES, DEFAULT_PREFIX,
+    DEFAULT_TIMEOUT_US, MAX_CONNECTIONS, MAX_DENIED_CACHE_US, MAX_KEYS, MAX_PREFIX_BYTES,
+    MAX_SHARING_NODES, MAX_TIMEOUT_US, MIN_TIMEOUT_US,
 };
 use crate::store_url::StoreUrl;
 
@@ -36,6 +37,9 @@ pub struct StoreSettings {
     /// What is decided while a server gives no answer; a rule can say otherwise. No effect in
     /// memory.
     pub on_failure: OnFailure,
+    /// How long a denial is at most told again without the server being asked; 0 for never. No
+    /// effect in memory.
+    pub denied_cache_us: u64,
     /// How many connections are held to a server; at least 1. No effect in memory.
     pub connections: usize,
     /// How many processes share the limits, so that each has its part of them while the server
@@ -59,6 +63,7 @@ impl Default for StoreSettings {
             names: true,
             timeout_us: DEFAULT_TIMEOUT_US,
             on_failure: OnFailure::default(),
+            denied_cache_us: DEFAULT_DENIED_CACHE_US,
             connections: DEFAULT_CONNECTIONS,
             nodes: DEFAULT_NODES,
             prefix: DEFAULT_PREFIX.to_owned(),
@@ -96,6 +101,7 @@ impl StoreSettings {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         within("max_keys", count(self.max_keys), 1, MAX_KEYS, "")?;
         within("timeout", self.timeout_us, MIN_TIMEOUT_US, MAX_TIMEOUT_US, " µs")?;
+        within("denied_cache", self.denied_cache_us, 0, MAX_DENIED_CACHE_US, " µs")?;
         within("connections", count(self.connections), 1, MAX_CONNECTIONS, "")?;
         within("nodes", self.nodes, 1, MAX_SHARING_NODES, "")?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
@@ -153,6 +159,10 @@ mod tests {
         for (bad, said) in [
             (StoreSettings { timeout_us: 999, ..good() }, "`timeout` is 999 µs; expected 1000 to"),
             (StoreSettings { timeout_us: MAX_TIMEOUT_US + 1, ..good() }, "`timeout`"),
+            (
+                StoreSettings { denied_cache_us: MAX_DENIED_CACHE_US + 1, ..good() },
+                "`denied_cache`",
+            ),
             (StoreSettings { connections: 0, ..good() }, "`connections` is 0; expected 1 to 64"),
             (StoreSettings { nodes: 0, ..good() }, "`nodes`"),
             (StoreSettings { max_keys: 0, ..good() }, "`max_keys`"),

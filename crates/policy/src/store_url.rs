@@ -5,9 +5,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-pub use tollkeeper_core::{RedisAddress, RedisUrl, Secret};
+pub use tollkeeper_core::{HostPort, RedisAddress, RedisUrl, Secret};
 
 mod parse;
+mod several;
 mod shards;
 
 pub(crate) use parse::EXPECTED;
@@ -31,7 +32,8 @@ pub enum StoreUrl {
     /// `memory://`: this process.
     #[default]
     Memory,
-    /// `redis://`, `rediss://` or `redis+unix://`: a server.
+    /// `redis://`, `rediss://` or `redis+unix://`: a server. `redis+sentinel://` or
+    /// `redis+cluster://`: several that are one store.
     Redis(RedisUrl),
     /// A list of them: keys are spread over several servers. There are at least two, and no two of
     /// one place.

@@ -217,10 +217,28 @@ fn which_limits_lie_together() {
 }
 
 #[test]
-fn stores_of_a_later_version() {
-    for scheme in ["redis+sentinel", "redis+cluster"] {
-        let told = refused(&format!("url: \"{scheme}://:pw@h1,h2/mymaster/0\""));
-        let message = format!("`url` begins with `{scheme}://`, which is not supported by this");
-        assert!(told.contains(&message), "{told}");
+fn stores_of_several_servers() {
+    let url = |text: &str| match settings(&format!("url: \"{text}\"")).url {
+        StoreUrl::Redis(url) => url.place(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(url("redis+sentinel://:pw@h1,h2/mymaster/0"), "mymaster of h1:26379,h2:26379");
+    assert_eq!(url("redis+cluster://:pw@h1,h2"), "the cluster of h1:6379,h2:6379");
+    for (url, scheme) in [
+        ("redis+sentinel://h1/mymaster", "rediss+sentinel://"),
+        ("redis+cluster://h1", "rediss+cluster://"),
+    ] {
+        let told = refused(&format!("url: \"{url}\", ca: /ca.pem"));
+        let help = format!("write `{scheme}` for a connection with TLS, or remove `ca`");
+        assert!(told.ends_with(&help), "{told}");
+        let with_tls = format!("url: \"{}\", ca: /ca.pem", url.replace("redis+", "rediss+"));
+        assert!(settings(&with_tls).ca.is_some());
     }
+    // Sentinels can stand in a list, a cluster cannot: it spreads keys by itself.
+    let list = settings("url: [\"redis+sentinel://h2,h1/one\", \"redis+sentinel://h1,h2/two\"]");
+    assert_eq!(list.url.place(), "one of h1:26379,h2:26379, two of h1:26379,h2:26379");
+    let told = refused("url: [\"redis://a\", \"redis+cluster://b\"]");
+    assert!(told.contains("is a cluster, which cannot be one of several"), "{told}");
+    let told = refused("url: [\"redis+sentinel://h2,h1/one\", \"redis+sentinel://h1,h2/one\"]");
+    assert!(told.contains("names a server that the list has before"), "{told}");
 }

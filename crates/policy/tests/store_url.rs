@@ -6,8 +6,10 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use tollkeeper_policy::limits::{MAX_HOST_BYTES, MAX_SOCKET_PATH_BYTES, MAX_URL_BYTES};
-use tollkeeper_policy::{RedisAddress, RedisUrl, Secret, StoreUrl};
+use tollkeeper_policy::limits::{
+    MAX_HOST_BYTES, MAX_MASTER_BYTES, MAX_SERVERS, MAX_SOCKET_PATH_BYTES, MAX_URL_BYTES,
+};
+use tollkeeper_policy::{HostPort, RedisAddress, RedisUrl, Secret, StoreUrl};
 
 fn tcp(host: &str, port: u16) -> RedisUrl {
     let address = RedisAddress::Tcp { host: host.to_owned(), port, tls: false };
@@ -16,6 +18,22 @@ fn tcp(host: &str, port: u16) -> RedisUrl {
 
 fn unix(path: &str) -> RedisUrl {
     RedisUrl { address: RedisAddress::Unix { path: path.into() }, ..RedisUrl::default() }
+}
+
+fn places(list: &[(&str, u16)]) -> Vec<HostPort> {
+    list.iter().map(|(host, port)| HostPort { host: (*host).to_owned(), port: *port }).collect()
+}
+
+fn sentinel(list: &[(&str, u16)], master: &str) -> RedisUrl {
+    let (sentinels, master) = (places(list), master.to_owned());
+    let address =
+        RedisAddress::Sentinel { sentinels, master, user: None, password: None, tls: false };
+    RedisUrl { address, ..RedisUrl::default() }
+}
+
+fn cluster(list: &[(&str, u16)]) -> RedisUrl {
+    let address = RedisAddress::Cluster { nodes: places(list), tls: false };
+    RedisUrl { address, ..RedisUrl::default() }
 }
 
 fn login(server: RedisUrl, user: &str, password: &str) -> RedisUrl {
@@ -67,6 +85,23 @@ fn urls_are_read() {
             RedisUrl { database: 2, ..login(unix("/r"), "u", "p&w=1@/") },
         ),
         ("redis+unix:///r?db=&user=&pass=", unix("/r")),
+        ("redis+sentinel://h/mymaster", sentinel(&[("h", 26379)], "mymaster")),
+        ("redis+sentinel://h/my-master_1.a/", sentinel(&[("h", 26379)], "my-master_1.a")),
+        (
+            "redis+sentinel://app:p%2Cw@h1,10.0.0.2:7,[::1],[::1]:8/m/3?",
+            RedisUrl {
+                database: 3,
+                ..login(
+                    sentinel(&[("h1", 26379), ("10.0.0.2", 7), ("::1", 26379), ("::1", 8)], "m"),
+                    "app",
+                    "p,w",
+                )
+            },
+        ),
+        ("redis+cluster://h", cluster(&[("h", 6379)])),
+        ("redis+cluster://a:7000,b:7000/0", cluster(&[("a", 7000), ("b", 7000)])),
+        ("redis+cluster://a:7000,a:7001/", cluster(&[("a", 7000), ("a", 7001)])),
+        ("redis+cluster://:p,w@[::1]:7000?", login(cluster(&[("::1", 7000)]), "", "p,w")),
     ] {
         assert_eq!(read(text), server, "{text}");
         assert!(!server.is_tls());
@@ -83,6 +118,21 @@ fn two_letters_s_mean_tls() {
 }
 
 #[test]
+fn several_servers_with_tls_and_a_login_of_the_sentinels() {
+    let server = read("rediss+sentinel://:pw@h/m?sentinel_password=a%26b&sentinel_user=s");
+    assert!(server.is_tls());
+    let (user, password) = (Some(Secret::new("s")), Some(Secret::new("a&b")));
+    let (sentinels, master) = (places(&[("h", 26379)]), "m".to_owned());
+    let address = RedisAddress::Sentinel { sentinels, master, user, password, tls: true };
+    assert_eq!(server.address, address);
+    let shown = format!("{server:?} {}", server.place());
+    assert!(!shown.contains("a&b") && !shown.contains("\"s\""), "{shown}");
+    let server = read("redis+sentinel://h/m?sentinel_user=&sentinel_password=");
+    assert_eq!(server, sentinel(&[("h", 26379)], "m"));
+    assert!(read("rediss+cluster://h").is_tls() && !read("redis+cluster://h").is_tls());
+}
+
+#[test]
 fn a_place_is_for_people() {
     for (text, place) in [
         ("redis://h", "h:6379"),
@@ -91,6 +141,9 @@ fn a_place_is_for_people() {
         ("redis://a:b@[::1]:7/2", "[::1]:7/2"),
         ("redis+unix:///run/redis.sock?user=a&pass=b", "/run/redis.sock"),
         ("redis+unix:///run/redis.sock?db=2&user=a&pass=b", "/run/redis.sock?db=2"),
+        ("redis+sentinel://a:b@h1,[::1]:7/m", "m of [::1]:7,h1:26379"),
+        ("redis+sentinel://a:b@h1/m/2", "m/2 of h1:26379"),
+        ("redis+cluster://a:b@h1,h2:7", "the cluster of h1:6379,h2:7"),
     ] {
         assert_eq!(read(text).place(), place, "{text}");
     }
@@ -111,9 +164,34 @@ const BROKEN: &[&str] = &[
     "unix:///run/redis.sock",
     "http://h",
     "hunter@redis://h",
-    "redis+sentinel://:hunter@h1,h2/mymaster/0",
-    "redis+cluster://hunter:x@a:7000,b:7000",
     "redis-sentinel://:hunter@h1,h2/mymaster/0",
+    "redis-cluster://:hunter@h1,h2",
+    "redis+sentinal://h1/mymaster",
+    "redis+sentinel://",
+    "redis+sentinel:///mymaster",
+    "redis+sentinel://:hunter@h1,h2",
+    "redis+sentinel://:hunter@h1,h2/",
+    "redis+sentinel://:hunter@h1,/mymaster",
+    "redis+sentinel://h1,h1:26379/mymaster",
+    "redis+sentinel://h1:0/mymaster",
+    "redis+sentinel://h1/my master",
+    "redis+sentinel://h1/my%20master",
+    "redis+sentinel://h1/mymaster/x",
+    "redis+sentinel://h1/mymaster/0/1",
+    "redis+sentinel://:hunter@h1/mymaster?sentinel_pass=hunter",
+    "redis+sentinel://h1/mymaster?sentinel_password",
+    "redis+sentinel://h1/mymaster?sentinel_password=x&hunter",
+    "redis+sentinel://h1/mymaster?sentinel_password=x&sentinel_password=hunter",
+    "redis+sentinel://h1/mymaster?sentinel_password=hunter%",
+    "redis+sentinel://h1/mymaster?sentinel_password=hunter@1",
+    "redis+sentinel://user:hunter",
+    "redis+cluster://",
+    "redis+cluster://:hunter@a,,b",
+    "redis+cluster://:hunter@a,b/1",
+    "redis+cluster://a/mymaster",
+    "redis+cluster://a?db=1",
+    "redis+cluster://user:hunter,b",
+    "redis+cluster://a:7000,redis://b:7000",
     "redis://:hunter@a,b",
     "redis://",
     "redis:///0",
@@ -219,6 +297,14 @@ fn every_maximum_at_its_edge() {
     assert_eq!(url(MAX_URL_BYTES).len(), MAX_URL_BYTES);
     assert_eq!(read(&url(MAX_URL_BYTES)).place(), "h:6379");
     assert!(refused(&url(MAX_URL_BYTES + 1)).contains("is too long"));
+
+    let several = |count: usize| (1..=count).map(|nth| format!("h{nth}")).collect::<Vec<_>>();
+    let url = |count: usize| format!("redis+cluster://{}", several(count).join(","));
+    assert!(read(&url(MAX_SERVERS)).place().contains(",h32:6379,"));
+    assert!(refused(&url(MAX_SERVERS + 1)).contains("names too many hosts; expected at most 32"));
+    let named = |length: usize| format!("redis+sentinel://h/{}", "m".repeat(length));
+    assert_eq!(read(&named(MAX_MASTER_BYTES)).place().len(), MAX_MASTER_BYTES + 11);
+    assert!(refused(&named(MAX_MASTER_BYTES + 1)).contains("a master that cannot be one"));
 }
 
 /// Every byte but the plainest as `%XX`.
@@ -275,7 +361,10 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,60}") {
         let _ = text.parse::<StoreUrl>();
-        for scheme in ["memory://", "redis://", "rediss://:", "redis://[", "redis+unix:///"] {
+        for scheme in [
+            "memory://", "redis://", "rediss://:", "redis://[", "redis+unix:///",
+            "redis+sentinel://", "redis+sentinel://h/m?", "redis+cluster://",
+        ] {
             let _ = format!("{scheme}{text}").parse::<StoreUrl>();
         }
     }
@@ -283,7 +372,9 @@ proptest! {
     #[test]
     fn any_pieces_are_read_or_refused(
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..12),
-        scheme in prop::sample::select(&["redis://", "redis+unix:///", ""][..]),
+        scheme in prop::sample::select(
+            &["redis://", "redis+unix:///", "redis+sentinel://", "rediss+cluster://", ""][..]
+        ),
     ) {
         let text = format!("{scheme}{}", pieces.concat());
         match text.parse::<StoreUrl>() {
@@ -296,6 +387,35 @@ proptest! {
 
 /// Pieces of which URLs are made.
 const PIECES: &[&str] = &[
-    "redis", "://", ":", "/", "@", "?", "#", "&", "=", "%", "%2", "%41", "%ff", "[", "]", "::1",
-    "h", ".", "1", "70000", "db", "db=", "user=", "pass=", ",", "ä", " ", "\n", "\u{1b}", "memory",
+    "redis",
+    "://",
+    ":",
+    "/",
+    "@",
+    "?",
+    "#",
+    "&",
+    "=",
+    "%",
+    "%2",
+    "%41",
+    "%ff",
+    "[",
+    "]",
+    "::1",
+    "h",
+    ".",
+    "1",
+    "70000",
+    "db",
+    "db=",
+    "user=",
+    "pass=",
+    "sentinel_user=",
+    ",",
+    "ä",
+    " ",
+    "\n",
+    "\u{1b}",
+    "memory",
 ];

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::driver::{Command, Driver, Fault, Link, Reply};
-use crate::examine::examine;
+use crate::examine::{Wanted, examine, replica};
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
 /// A connection that has lasted so long was worth having, and the next pause is a first one.
 const LASTED: Duration = Duration::from_secs(1);
+
+/// What a good server may say of a key that is not its own, or that we may not see.
+const ELSEWHERE: [&str; 5] = ["NOPERM", "READONLY", "MOVED", "ASK", "CLUSTERDOWN"];
 
 /// How often a connection is tried that nobody doubts.
 const TRY_EVERY: Duration = Duration::from_secs(10);
@@ -89,11 +92,32 @@ impl<D: Driver> Connections<D> {
         select_ok(tried).await.map(|((), _)| ())
     }
 
+    /// Whether a call would be sent at this moment.
+    pub(crate) fn is_open(&self) -> bool {
+        self.shared.pick().is_ok()
+    }
+
     /// Sends a command over a connection that is open.
     pub(crate) async fn call(&self, command: &Command) -> Result<Reply, Fault> {
+        self.send(async |link| link.call(command).await).await
+    }
+
+    /// Sends two commands over one connection, with nothing between them; the second's reply.
+    pub(crate) async fn call_after(
+        &self,
+        first: &Command,
+        command: &Command,
+    ) -> Result<Reply, Fault> {
+        self.send(async |link| link.call_after(first, command).await).await
+    }
+
+    async fn send(
+        &self,
+        send: impl AsyncFnOnce(&D::Link) -> Result<Reply, Fault>,
+    ) -> Result<Reply, Fault> {
         let open = self.shared.pick()?;
         let mut asking = Asking { open: &open, answered: false };
-        let replied = open.link.call(command).await;
+        let replied = send(&open.link).await;
         asking.answered = true;
         if let Err(fault) = &replied
             && is_over(fault)
@@ -102,6 +126,18 @@ impl<D: Driver> Connections<D> {
             open.doubt.notify_one();
         }
         replied
+    }
+
+    /// Opens the connections anew that are `unfit`, and says why. Calls under way come to an end.
+    pub(crate) fn retire(&self, why: &str, unfit: impl Fn(&D::Link) -> bool) {
+        for slot in &self.shared.slots {
+            if let Slot::Open(open) = &*slot.borrow()
+                && unfit(&open.link)
+            {
+                *open.over.lock() = Some(Fault::refused(why));
+                open.doubt.notify_one();
+            }
+        }
     }
 }
 
@@ -188,18 +224,19 @@ async fn keep_open<D: Driver>(shared: Arc<Shared<D>>, nth: usize) {
 /// Opens a connection to a server that we can work with.
 async fn open_one<D: Driver>(driver: &D) -> Result<D::Link, Fault> {
     let link = driver.connect().await?;
-    match timeout(driver.patience(), look_at(&link)).await {
+    match timeout(driver.patience(), look_at(&link, driver.wanted())).await {
         Ok(looked) => looked.map(|()| link),
         Err(_) => Err(silent(driver)),
     }
 }
 
 /// Refuses a server that is not for us, or not yet.
-async fn look_at<L: Link>(link: &L) -> Result<(), Fault> {
-    let info = |section| Command::new("INFO").arg(section);
-    for command in [info("server"), info("cluster")] {
-        match link.call(&command).await {
-            Ok(reply) => examine(reply.text().unwrap_or_default())?,
+async fn look_at<L: Link>(link: &L, wanted: Wanted) -> Result<(), Fault> {
+    let sections = ["server", "cluster", "replication"];
+    let told = if wanted == Wanted::Master { 3 } else { 2 };
+    for section in &sections[..told] {
+        match link.call(&Command::new("INFO").arg(section)).await {
+            Ok(reply) => examine(reply.text().unwrap_or_default(), wanted)?,
             // Who may not see it may still be let in.
             Err(fault) if fault.says("NOPERM") => {}
             Err(fault) => return Err(fault),
@@ -211,7 +248,10 @@ async fn look_at<L: Link>(link: &L) -> Result<(), Fault> {
     for command in [limit, Command::new("PING")] {
         match link.call(&command).await {
             Err(fault) if fault.forbids("PEXPIREAT") => return Err(fault),
-            Err(fault) if !fault.says("NOPERM") && !fault.says("READONLY") => return Err(fault),
+            Err(fault) if fault.says("READONLY") && wanted == Wanted::Master => {
+                return Err(replica());
+            }
+            Err(fault) if !ELSEWHERE.iter().any(|code| fault.says(code)) => return Err(fault),
             _ => {}
         }
     }
@@ -244,7 +284,7 @@ fn silent<D: Driver>(driver: &D) -> Fault {
 }
 
 /// Any part of a pause, so that all who lost a server do not come back together.
-fn jittered(pause: Duration) -> Duration {
+pub(crate) fn jittered(pause: Duration) -> Duration {
     let mut bytes = [0; 4];
     // Without a random number it is the whole.
     let random = getrandom::fill(&mut bytes).map_or(u32::MAX, |()| u32::from_ne_bytes(bytes));

@@ -5,11 +5,15 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use tollkeeper_core::HostPort;
+
+use crate::examine::Wanted;
+
 mod client;
 mod reach;
 mod wire;
 
-pub(crate) use client::Client;
+pub(crate) use client::{Access, Client, Line};
 
 /// Makes connections to one server.
 pub(crate) trait Driver: fmt::Debug + Send + Sync + 'static {
@@ -19,6 +23,11 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync + 'static {
     /// How long the server may take to let us in, or to say that it is still there.
     fn patience(&self) -> Duration;
 
+    /// What kind of server it should be.
+    fn wanted(&self) -> Wanted {
+        Wanted::Single
+    }
+
     /// Opens a connection, signed in and ready.
     fn connect(&self) -> impl Future<Output = Result<Self::Link, Fault>> + Send;
 }
@@ -27,6 +36,13 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync + 'static {
 pub(crate) trait Link: fmt::Debug + Send + Sync + 'static {
     /// Sends one command and waits for its reply.
     fn call(&self, command: &Command) -> impl Future<Output = Result<Reply, Fault>> + Send;
+
+    /// Sends two commands, with nothing between them, and waits for the reply to the second.
+    fn call_after(
+        &self,
+        first: &Command,
+        command: &Command,
+    ) -> impl Future<Output = Result<Reply, Fault>> + Send;
 
     /// Why there is no more connection, as soon as that is known.
     fn end(&self) -> Option<Fault>;
@@ -140,6 +156,23 @@ impl Fault {
             && matches!(self, Self::Refused(refusal) if refusal.text.contains(&command))
     }
 
+    /// What is told of it.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Refused(refusal) | Self::TurnedAway(refusal) => refusal.text(),
+            Self::Unconnected { text } | Self::Broken { text } => text,
+        }
+    }
+
+    /// The same, told with the place of the server among several.
+    pub(crate) fn at(self, place: &HostPort) -> Self {
+        match self {
+            Self::Unconnected { text } => Self::Unconnected { text: format!("{place}: {text}") },
+            Self::Broken { text } => Self::Broken { text: format!("{place}: {text}") },
+            refused => refused,
+        }
+    }
+
     /// The same for whoever comes later, and whose call is not sent any more.
     pub(crate) fn unsent(self) -> Self {
         match self {
@@ -175,6 +208,10 @@ impl Refusal {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    pub(crate) fn code(&self) -> &str {
+        &self.code
     }
 
     /// Whether the error has this code. One that a script met is told by old servers in the middle

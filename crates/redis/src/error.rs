@@ -6,7 +6,8 @@ use crate::driver::{Fault, Refusal};
 
 /// What a user must be granted.
 const GRANT: &str = "let the user run our scripts on our keys: ACL SETUSER … ~rl:* +@read +@write \
-                     +@scripting +@connection +info +time, with `store.prefix` for rl";
+                     +@scripting +@connection +info +time, with `store.prefix` for rl, and \
+                     +cluster|slots +cluster|info on a cluster";
 
 /// Refusals that are made before a script begins, and what to do about them.
 const REFUSALS: [(&str, &str); 13] = [
@@ -18,7 +19,10 @@ const REFUSALS: [(&str, &str); 13] = [
     ("DENIED", "give the server a password, and put it into `store.url`"),
     ("max number of clients", "raise the server's `maxclients`"),
     ("OOM", "the server is full: raise its `maxmemory`"),
-    ("READONLY", "the server is a replica: let `store.url` name the one that takes writes"),
+    (
+        "READONLY",
+        "the server is a replica: let `store.url` name the one that takes writes, or its sentinels",
+    ),
     ("LOADING", "the server is still reading its data"),
     ("MASTERDOWN", "the server is a replica that has lost its master"),
     ("MISCONF", "the server cannot save its data and so takes no writes"),
@@ -26,7 +30,7 @@ const REFUSALS: [(&str, &str); 13] = [
 ];
 
 /// Further refusals that are made before a script begins.
-const MOVES: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
+const MOVES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "CROSSSLOT"];
 
 /// Refusals of what a script does on the user's behalf; something may have been done before.
 const HALFWAY: [&str; 2] = ["ACL failure in script", "The user executing the script"];

@@ -15,7 +15,9 @@ mod look;
 mod names;
 mod script;
 mod shards;
+mod slot;
 mod store;
+mod topology;
 
 pub use shards::Shards;
 pub use store::{RedisStore, Settings};

@@ -5,40 +5,59 @@ use std::collections::HashMap;
 
 use tollkeeper_core::{Algorithm, Entry, Filter, State};
 
-use crate::connections::Connections;
 use crate::decode;
-use crate::driver::{Command, Driver, Fault, Reply};
+use crate::driver::{Command, Fault, Reply};
 use crate::names::{self, parse};
+use crate::topology::{Topology, Way};
 
 /// Keys that one step of a scan asks for.
 const SCAN_COUNT: &str = "500";
 
 /// Forgets the states that `filter` means, and their reservations; how many states there were.
-pub(crate) async fn reset<D: Driver>(
-    connections: &Connections<D>,
+pub(crate) async fn reset(
+    topology: &Topology,
     prefix: &str,
     filter: Filter<'_>,
 ) -> Result<u64, Fault> {
     let mut states = 0;
-    for name in scan(connections, prefix).await? {
-        let Some(parsed) = parse(prefix, &name) else { continue };
-        if filter.matches(&parsed.limit, &parsed.key) {
-            let gone = connections.call(&Command::new("UNLINK").arg(&name)).await?;
-            states += u64::from(!parsed.record && gone.whole() == Some(1));
+    let mut lost = None;
+    // A server that is away does not keep the others from forgetting.
+    for way in topology.all()? {
+        let names = match scan(&way, prefix).await {
+            Ok(names) => names,
+            Err(fault) => {
+                lost = Some(fault);
+                continue;
+            }
+        };
+        for name in names {
+            let Some(parsed) = parse(prefix, &name) else { continue };
+            if filter.matches(&parsed.limit, &parsed.key) {
+                let unlink = Command::new("UNLINK").arg(&name);
+                let gone = topology.holder(&name).call(&unlink).await?;
+                states += u64::from(!parsed.record && gone.whole() == Some(1));
+            }
         }
     }
-    Ok(states)
+    lost.map_or(Ok(states), Err)
 }
 
 /// Shows at most `most` of the states that `filter` means.
-pub(crate) async fn inspect<D: Driver>(
-    connections: &Connections<D>,
+pub(crate) async fn inspect(
+    topology: &Topology,
     prefix: &str,
     filter: Filter<'_>,
     most: usize,
 ) -> Result<Vec<Entry>, Fault> {
+    let mut names = Vec::new();
+    for way in topology.all()? {
+        names.extend(scan(&way, prefix).await?);
+    }
+    names.sort_unstable();
+    // One key may come twice, as SCAN has it, and while it moves from server to server.
+    names.dedup();
     let mut shown = Vec::new();
-    for name in scan(connections, prefix).await? {
+    for name in names {
         if shown.len() == most {
             break;
         }
@@ -46,9 +65,10 @@ pub(crate) async fn inspect<D: Driver>(
         if parsed.record || !filter.matches(&parsed.limit, &parsed.key) {
             continue;
         }
-        let ttl = connections.call(&Command::new("PTTL").arg(&name)).await?;
+        let way = topology.holder(&name);
+        let ttl = way.call(&Command::new("PTTL").arg(&name)).await?;
         let ttl_ms = ttl.whole().and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
-        let Some(state) = read(connections, parsed.algorithm, &name).await? else { continue };
+        let Some(state) = read(&way, parsed.algorithm, &name).await? else { continue };
         shown.push(Entry {
             limit: parsed.limit,
             algorithm: parsed.algorithm,
@@ -60,8 +80,8 @@ pub(crate) async fn inspect<D: Driver>(
     Ok(shown)
 }
 
-/// Every key of ours, sorted.
-async fn scan<D: Driver>(connections: &Connections<D>, prefix: &str) -> Result<Vec<String>, Fault> {
+/// Every key of ours on a server.
+async fn scan(way: &Way<'_>, prefix: &str) -> Result<Vec<String>, Fault> {
     let unreadable = || Fault::Broken { text: "the reply to SCAN cannot be read".to_owned() };
     let pattern = names::pattern(prefix);
     let mut cursor = "0".to_owned();
@@ -69,27 +89,20 @@ async fn scan<D: Driver>(connections: &Connections<D>, prefix: &str) -> Result<V
     loop {
         let step = Command::new("SCAN").arg(&cursor);
         let step = step.arg("MATCH").arg(&pattern).arg("COUNT").arg(SCAN_COUNT);
-        let reply = connections.call(&step).await?;
+        let reply = way.call(&step).await?;
         let Some([next, keys]) = reply.list() else { return Err(unreadable()) };
         // A key that is no text is none of ours.
         let keys = keys.list().ok_or_else(unreadable)?;
         found.extend(keys.iter().filter_map(|key| key.text().map(str::to_owned)));
         cursor = next.text().ok_or_else(unreadable)?.to_owned();
         if cursor == "0" {
-            found.sort_unstable();
-            // One key may come twice, as SCAN has it.
-            found.dedup();
             return Ok(found);
         }
     }
 }
 
 /// What a key holds; none if it is gone by now, or not what it should be.
-async fn read<D: Driver>(
-    connections: &Connections<D>,
-    algorithm: Algorithm,
-    name: &str,
-) -> Result<Option<State>, Fault> {
+async fn read(way: &Way<'_>, algorithm: Algorithm, name: &str) -> Result<Option<State>, Fault> {
     let command = match algorithm {
         Algorithm::SlidingWindowLog => Command::new("LRANGE").arg(name).arg("0").arg("-1"),
         Algorithm::Concurrency => {
@@ -97,7 +110,7 @@ async fn read<D: Driver>(
         }
         _ => Command::new("HGETALL").arg(name),
     };
-    let reply = match connections.call(&command).await {
+    let reply = match way.call(&command).await {
         Err(fault) if fault.says("WRONGTYPE") => return Ok(None),
         replied => replied?,
     };

@@ -30,6 +30,11 @@ pub(crate) fn state_key(
     state_name(naming.prefix, naming.colocate, limit, algorithm, key)
 }
 
+/// A name that lies where all states of a key do.
+pub(crate) fn tagged(naming: Naming<'_>, key: &str) -> String {
+    state_key(naming, "", Algorithm::TokenBucket, key)
+}
+
 /// The key of a reservation's record, beside its state.
 pub(crate) fn record_key(state_key: &str, id: u128) -> String {
     format!("{state_key}{RECORD}{}", permit_text(id))

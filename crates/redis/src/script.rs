@@ -2,8 +2,8 @@
 
 use tollkeeper_core::Algorithm;
 
-use crate::connections::Connections;
-use crate::driver::{Command, Driver, Fault, Reply};
+use crate::driver::{Command, Fault, Reply};
+use crate::topology::Way;
 
 /// The functions of one algorithm: how it reads, admits, charges, and tells what is left.
 macro_rules! functions {
@@ -165,19 +165,13 @@ impl Script {
 
     /// Runs it by its hash; by its text if the server has forgotten it, which means that it did
     /// not run.
-    pub(crate) async fn run<D: Driver>(
-        &self,
-        connections: &Connections<D>,
-        call: &Call,
-    ) -> Result<Reply, Fault> {
+    pub(crate) async fn run(&self, way: &Way<'_>, call: &Call) -> Result<Reply, Fault> {
         let found = self.variants.iter().find(|variant| variant.algorithm == call.algorithm);
         let Some(Variant { text, sha, .. }) = found else {
             return Err(Fault::refused("NOSCRIPT there is none for this algorithm"));
         };
-        match connections.call(&command("EVALSHA", sha, call)).await {
-            Err(fault) if fault.says("NOSCRIPT") => {
-                connections.call(&command("EVAL", text, call)).await
-            }
+        match way.call(&command("EVALSHA", sha, call)).await {
+            Err(fault) if fault.says("NOSCRIPT") => way.call(&command("EVAL", text, call)).await,
             replied => replied,
         }
     }

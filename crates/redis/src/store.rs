@@ -1,21 +1,21 @@
-//! Owns [`RedisStore`]: requests as script calls to one server, and their answers.
+//! Owns [`RedisStore`]: requests as script calls to whoever holds their keys, and their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, RedisUrl, Request, Store,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Part, RedisUrl, Request, Store,
     StoreError,
 };
 
 use crate::call::{amend_call, amended, answer, decide_call};
-use crate::connections::Connections;
-use crate::driver::{Client, Fault, Reply};
+use crate::driver::{Fault, Reply};
 use crate::error::store_error;
 use crate::look;
-use crate::names::Naming;
-use crate::script::{AMEND, DECIDE, Script};
+use crate::names::{Naming, tagged};
+use crate::script::{AMEND, Call, DECIDE, Script};
+use crate::topology::Topology;
 
 /// The least time that opening a connection may take.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(350);
@@ -29,7 +29,7 @@ pub struct Settings {
     pub colocate: Colocate,
     /// Decides by this time instead of the server's, for simulations and tests.
     pub virtual_clock: Option<Arc<dyn Clock>>,
-    /// How many connections are held.
+    /// How many connections are held to each server.
     pub connections: usize,
     /// How long opening a connection may take; more for a server that is far away.
     pub connect_patience: Duration,
@@ -50,10 +50,10 @@ impl Default for Settings {
     }
 }
 
-/// A store on one Redis or Valkey server.
+/// A store on Redis or Valkey: one server, the master that sentinels name, or a cluster.
 #[derive(Debug)]
 pub struct RedisStore {
-    connections: Connections<Client>,
+    topology: Topology,
     settings: Settings,
     place: String,
     decide: Script,
@@ -68,11 +68,10 @@ impl RedisStore {
             return Err(StoreError::did_not_run("connections need a Tokio runtime to live in"));
         }
         let place = url.place();
-        let client = Client::new(url, settings.ca.as_deref(), settings.connect_patience)
-            .map_err(|fault| store_error(&place, &fault))?;
-        let connections = Connections::open(client, settings.connections);
+        let topology =
+            Topology::open(url, &settings).map_err(|fault| store_error(&place, &fault))?;
         let (decide, amend) = (Script::new(DECIDE), Script::new(AMEND));
-        Ok(Self { connections, settings, place, decide, amend })
+        Ok(Self { topology, settings, place, decide, amend })
     }
 
     /// The same, once the server is there and is one that can be used.
@@ -84,7 +83,7 @@ impl RedisStore {
 
     /// Waits until a connection is open, or none could be opened.
     pub async fn opened(&self) -> Result<(), StoreError> {
-        self.connections.opened().await.map_err(|fault| self.error(&fault))
+        self.topology.opened().await.map_err(|fault| self.error(&fault))
     }
 
     /// What every key begins with.
@@ -112,10 +111,16 @@ impl RedisStore {
         self.settings.virtual_clock.as_ref().map(|clock| clock.now_us())
     }
 
+    /// Runs a script where the keys of its call lie, and reads its numbers.
+    async fn run(&self, script: &Script, call: &Call) -> Result<Vec<i64>, StoreError> {
+        let way = self.topology.holder(call.keys.first().map_or("", String::as_str));
+        let replied = script.run(&way, call).await;
+        numbers(&replied.map_err(|fault| self.error(&fault))?)
+    }
+
     async fn amend_one(&self, amendment: &Amendment<'_>) -> Result<Amended, StoreError> {
         let call = amend_call(self.naming(), self.now_us(), amendment)?;
-        let replied = self.amend.run(&self.connections, &call).await;
-        match numbers(&replied.map_err(|fault| self.error(&fault))?)?.as_slice() {
+        match self.run(&self.amend, &call).await?.as_slice() {
             &[what, forgiven] => Ok(amended((what, u64::try_from(forgiven).unwrap_or(0)))),
             _ => Err(unreadable()),
         }
@@ -138,8 +143,7 @@ impl Store for RedisStore {
 
     async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
         let call = decide_call(self.naming(), self.now_us(), request);
-        let replied = self.decide.run(&self.connections, &call).await;
-        answer(request, &numbers(&replied.map_err(|fault| self.error(&fault))?)?)
+        answer(request, &self.run(&self.decide, &call).await?)
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
@@ -147,12 +151,28 @@ impl Store for RedisStore {
     }
 
     async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        let reset = look::reset(&self.connections, &self.settings.prefix, filter).await;
+        let reset = look::reset(&self.topology, &self.settings.prefix, filter).await;
         reset.map_err(|fault| self.error(&fault))
     }
 
     async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        let shown = look::inspect(&self.connections, &self.settings.prefix, filter, most).await;
+        let shown = look::inspect(&self.topology, &self.settings.prefix, filter, most).await;
         shown.map_err(|fault| self.error(&fault))
+    }
+
+    fn part(&self, key: &str) -> Part {
+        self.topology.part(&tagged(self.naming(), key))
+    }
+
+    fn shards(&self) -> usize {
+        self.topology.shards()
+    }
+
+    fn is_used(&self, shard: usize) -> bool {
+        self.topology.is_used(shard)
+    }
+
+    fn shard_name(&self, shard: usize) -> String {
+        self.topology.shard_name(shard).unwrap_or_else(|| self.place.clone())
     }
 }

@@ -8,36 +8,40 @@ mod kit;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollkeeper_core::ManualClock;
+use tollkeeper_core::{ManualClock, RedisUrl, Store};
+use tollkeeper_engine::Whole;
 use tollkeeper_redis::{RedisStore, Settings};
+use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::RedisServer;
 use tollkeeper_testkit::replay::Harness;
+use tollkeeper_testkit::sentinels::Sentinels;
 use tollkeeper_testkit::suite;
 
 struct OnServer {
-    store: RedisStore,
+    store: Whole<RedisStore>,
     clock: ManualClock,
     runtime: Runtime,
 }
 
 impl OnServer {
-    fn new(server: &RedisServer) -> Self {
+    fn new(url: &RedisUrl) -> Self {
         let runtime = Runtime::new().unwrap();
         let clock = ManualClock::default();
         let settings =
             Settings { virtual_clock: Some(Arc::new(clock.clone())), ..Settings::default() };
-        let store = runtime.block_on(kit::store_on(server.port(), settings));
+        let store = Whole(runtime.block_on(kit::store_at(url, settings)));
         Self { store, clock, runtime }
     }
 }
 
 impl Harness for OnServer {
-    type Store = RedisStore;
+    type Store = Whole<RedisStore>;
 
-    fn store(&self) -> &RedisStore {
+    fn store(&self) -> &Whole<RedisStore> {
         &self.store
     }
 
@@ -49,20 +53,40 @@ impl Harness for OnServer {
         false
     }
 
+    fn is_one_whole(&self) -> bool {
+        self.store.0.shards() == 1
+    }
+
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 }
 
-fn conforms(program: impl AsRef<Path>, seeds: u64) {
-    let server = RedisServer::start(program, &[]).unwrap();
-    let harness = OnServer::new(&server);
+/// Plays the suite on the store at `url`, whose keys lie on `servers`.
+fn conforms_at(url: &RedisUrl, servers: &[&RedisServer], seeds: u64) {
+    let harness = OnServer::new(url);
     if let Err(failures) = suite::run(&harness, seeds) {
         panic!("{failures}");
     }
-    let keys = server.command(&["DBSIZE"]).unwrap().integer().unwrap();
-    assert!(keys > 500, "the suite left only {keys} keys to look at");
-    assert_eq!(server.keys_without_ttl().unwrap(), Vec::<String>::new());
+    let keys = |server: &&RedisServer| server.command(&["DBSIZE"]).unwrap().integer().unwrap();
+    for server in servers {
+        assert_eq!(server.keys_without_ttl().unwrap(), Vec::<String>::new());
+        // Each has its part.
+        assert!(keys(server) > 500 / servers.len() as i64 / 2, "{} keys", keys(server));
+    }
+    let all: i64 = servers.iter().map(keys).sum();
+    assert!(all > 500, "the suite left only {all} keys to look at");
+}
+
+fn conforms(program: impl AsRef<Path>, seeds: u64) {
+    let server = RedisServer::start(program, &[]).unwrap();
+    conforms_at(&kit::url_of(server.port()), &[&server], seeds);
+}
+
+fn a_cluster_conforms(program: impl AsRef<Path>) {
+    let cluster = Cluster::start(program, Duration::from_secs(5)).unwrap();
+    let masters: Vec<&RedisServer> = cluster.nodes[..3].iter().map(|node| &node.server).collect();
+    conforms_at(&kit::cluster_url(&[masters[0].port()]), &masters, 1);
 }
 
 #[test]
@@ -78,4 +102,20 @@ fn valkey_conforms() {
 #[test]
 fn the_oldest_supported_redis_conforms() {
     conforms(peers::oldest_redis().unwrap(), 1);
+}
+
+#[test]
+fn the_master_of_sentinels_conforms() {
+    let set = Sentinels::start("redis-server").unwrap();
+    conforms_at(&kit::sentinel_url(&set), &[&set.servers[0]], 1);
+}
+
+#[test]
+fn a_cluster_of_redis_conforms() {
+    a_cluster_conforms("redis-server");
+}
+
+#[test]
+fn a_cluster_of_valkey_conforms() {
+    a_cluster_conforms(peers::valkey().unwrap());
 }

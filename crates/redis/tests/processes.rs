@@ -99,6 +99,7 @@ async fn call(store: Arc<RedisStore>, worker: u64, order: String) -> u64 {
 fn a_worker() {
     let Some((worker, port)) = role() else { return };
     let runtime = Runtime::new().unwrap();
+    let port = port.parse().unwrap();
     let store = Arc::new(runtime.block_on(kit::store_on(port, Settings::default())));
     serve(|order| runtime.block_on(call(Arc::clone(&store), worker, order.to_owned())));
 }
@@ -113,7 +114,7 @@ struct House {
 impl House {
     fn new(program: impl AsRef<Path>) -> Self {
         let server = RedisServer::start(program, &[]).unwrap();
-        let workers = Workers::start("a_worker", server.port());
+        let workers = Workers::start("a_worker", &server.port().to_string());
         Self { server, workers, runtime: Runtime::new().unwrap() }
     }
 

@@ -26,7 +26,7 @@ mod striped;
 const INLINE: &str = "inline";
 
 const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
-const SOURCES: [Source; 2] = [Source::Store, Source::Fallback];
+const SOURCES: [Source; 3] = [Source::Store, Source::Fallback, Source::Cache];
 
 /// What became of policies that were read.
 const RELOADS: [&str; 2] = ["ok", "error"];
@@ -250,7 +250,7 @@ impl Scrape {
         let mut family =
             encoder.encode_descriptor("breaker_state", help, None, MetricType::Gauge)?;
         let store = self.engine.store();
-        for shard in 0..store.shards() {
+        for shard in (0..store.shards()).filter(|shard| store.is_used(*shard)) {
             let state: i64 = match self.engine.shard_health(shard).breaker {
                 BreakerState::Closed => 0,
                 BreakerState::HalfOpen => 1,
@@ -259,7 +259,6 @@ impl Scrape {
             let labels = [("shard", store.shard_name(shard))];
             ConstGauge::new(state).encode(family.encode_family(&labels)?)?;
         }
-        drop(family);
 
         let help = "Charges of denied requests that were given back without an answer in time";
         let kept = ConstCounter::new(self.metrics.kept_charges.sum(0));
@@ -295,7 +294,10 @@ impl Scrape {
         let stats = self.engine.store().stats().or(local).unwrap_or_default();
         let keys = i64::try_from(stats.keys).unwrap_or(i64::MAX);
         let help = "Keys in the table of this process, some of which may have expired";
-        gauge(encoder, "keys", help, ConstGauge::new(keys))
+        gauge(encoder, "keys", help, ConstGauge::new(keys))?;
+        let denials = i64::try_from(self.engine.denials()).unwrap_or(i64::MAX);
+        let help = "Denials that are told again without the store, some of which may have passed";
+        gauge(encoder, "denied_cache_entries", help, ConstGauge::new(denials))
     }
 }
 

@@ -19,9 +19,9 @@ pub(crate) async fn watch(engine: Arc<AppEngine>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let shards = 0..engine.store().shards();
         let is_up = |shard: &usize| engine.shard_health(*shard).breaker == BreakerState::Closed;
-        join_all(shards.filter(|shard| !is_up(shard)).map(|shard| engine.shard_decides(shard)))
-            .await;
+        let down = (0..engine.store().shards()).filter(|shard| !is_up(shard));
+        let down = down.filter(|shard| engine.store().is_used(*shard));
+        join_all(down.map(|shard| engine.shard_decides(shard))).await;
     }
 }

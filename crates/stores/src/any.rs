@@ -14,7 +14,7 @@ use tollkeeper_redis::{RedisStore, Shards};
 pub enum AnyStore<C> {
     /// `memory://`
     Memory(MemoryStore<C>),
-    /// `redis://`, `rediss://`, `redis+unix://`
+    /// `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`
     #[cfg(feature = "redis")]
     Redis(Box<RedisStore>),
     /// A list of those.
@@ -144,6 +144,16 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Redis(store) => store.shards(),
             #[cfg(feature = "redis")]
             Self::Shards(store) => store.shards(),
+        }
+    }
+
+    fn is_used(&self, shard: usize) -> bool {
+        match self {
+            Self::Memory(store) => store.is_used(shard),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.is_used(shard),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.is_used(shard),
         }
     }
 

@@ -9,6 +9,7 @@
 pub mod app;
 pub mod call;
 pub mod case;
+pub mod cluster;
 pub mod dice;
 pub mod faulty;
 pub mod folder;
@@ -24,8 +25,10 @@ pub mod ready;
 pub mod redis_server;
 pub mod replay;
 pub mod resp;
+pub mod sentinels;
 pub mod suite;
 pub mod tls;
+mod together;
 pub mod vectors;
 
 pub use tollkeeper_core::ManualClock;

@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What a server says when it is ready, in whatever case.
 const READY: &str = "ready to accept connections";
 const LOADING: &str = "loading rdb produced by";
+const SENTINEL_READY: &str = "sentinel id is";
 
 /// Valkey reads the wall clock once in a millisecond, and counts on by its monotonic one.
 const CLOCK_READ_EVERY: Duration = Duration::from_millis(2);
@@ -53,9 +54,12 @@ impl RedisServer {
         let port = launch.port.take().map_or_else(Port::reserve, Ok)?;
         let folder = Folder::new()?;
         let time = launch.fakes_time.then(|| FakeTime::new(&folder)).transpose()?;
+        if let Some(mind) = &launch.mind {
+            folder.write(launch::MIND, mind)?;
+        }
         let (child, log) = launch.spawn(port.number(), &folder, time.as_ref(), &[])?;
         let server = Self { launch, port, folder, time, child, log };
-        server.wait_for(READY)?;
+        server.wait_until_ready()?;
         Ok(server)
     }
 
@@ -96,6 +100,12 @@ impl RedisServer {
         self.port.number()
     }
 
+    /// The port on which a node of a cluster hears from the others; 0 if it is none.
+    #[must_use]
+    pub fn bus_port(&self) -> u16 {
+        self.launch.bus.as_ref().map_or(0, Port::number)
+    }
+
     /// The server's process.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -113,7 +123,7 @@ impl RedisServer {
     pub fn restart(&mut self) -> Result<(), String> {
         let _ = std::fs::remove_file(self.folder.path().join("dump.rdb"));
         self.respawn(&[])?;
-        self.wait_for(READY)
+        self.wait_until_ready()
     }
 
     /// Restarts the server with what it holds now.
@@ -224,6 +234,10 @@ impl RedisServer {
         (self.child, self.log) =
             self.launch.spawn(port, &self.folder, self.time.as_ref(), further)?;
         Ok(())
+    }
+
+    fn wait_until_ready(&self) -> Result<(), String> {
+        self.wait_for(if self.launch.mind.is_some() { SENTINEL_READY } else { READY })
     }
 
     fn wait_for(&self, words: &str) -> Result<(), String> {

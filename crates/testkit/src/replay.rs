@@ -25,6 +25,12 @@ pub trait Harness: Sync {
         true
     }
 
+    /// Whether limits of several keys are decided in one step. Where they are not, some may be
+    /// denied wrongly while others are given back.
+    fn is_one_whole(&self) -> bool {
+        true
+    }
+
     /// Waits for a future.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
 }

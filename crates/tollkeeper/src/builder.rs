@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollkeeper_core::{Clock, Quota, WhenFull};
+use tollkeeper_core::{Clock, Colocate, Quota, WhenFull};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::{
     ClientIp, Match, Networks, OnFailure, Policy, Rule, RuleError, SettingError, StoreSettings,
@@ -68,10 +68,20 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn at(url: &str) -> Self {
-        let parsed = url.parse().map_err(|error: StoreUrlError| error.to_string());
-        let (url, wrong) = match parsed {
+        Self::on(url.parse())
+    }
+
+    /// Keys are spread over the servers at `urls`.
+    #[cfg(feature = "redis")]
+    pub(crate) fn at_all(urls: &[&str]) -> Self {
+        let urls: Result<Vec<StoreUrl>, _> = urls.iter().map(|url| url.parse()).collect();
+        Self::on(urls.and_then(StoreUrl::of_shards))
+    }
+
+    fn on(url: Result<StoreUrl, StoreUrlError>) -> Self {
+        let (url, wrong) = match url {
             Ok(url) => (url, None),
-            Err(message) => (StoreUrl::default(), Some(BuildError::new(message))),
+            Err(error) => (StoreUrl::default(), Some(BuildError::new(error.to_string()))),
         };
         let clock = Arc::new(SystemClock::new());
         let settings = StoreSettings { url, ..StoreSettings::default() };
@@ -115,6 +125,13 @@ impl Builder {
     /// What every key on a server begins with; `rl` where nothing is said.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.settings.prefix = prefix.to_owned();
+        self
+    }
+
+    /// Which limits lie together where keys are spread over several servers; those of one key where
+    /// nothing is said. No effect on one server.
+    pub fn colocate(mut self, colocate: Colocate) -> Self {
+        self.settings.colocate = colocate;
         self
     }
 

@@ -125,6 +125,13 @@ impl<'a> LimitDecision<'a> {
         self.0.outcome.remaining
     }
 
+    /// Who decided it. Where keys are spread over several servers, some of a request's limits may be
+    /// decided by their servers and others without theirs.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.0.source()
+    }
+
     /// As [`Decision::retry_after`], for this limit alone.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {

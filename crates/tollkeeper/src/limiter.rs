@@ -52,7 +52,8 @@ impl Tollkeeper {
     }
 
     /// A limiter that counts on a Redis or Valkey server, so that many processes share its limits:
-    /// `redis://`, `rediss://` or `redis+unix://`. It is built within a Tokio runtime.
+    /// `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://` or `redis+cluster://`. It is
+    /// built within a Tokio runtime.
     ///
     /// The server need not be there: connections are opened, and opened again, in the background,
     /// and without an answer in time it is decided as [`Builder::on_failure`] says.
@@ -72,6 +73,24 @@ impl Tollkeeper {
     #[cfg(feature = "redis")]
     pub fn redis(url: &str) -> Builder {
         Builder::at(url)
+    }
+
+    /// A limiter that counts on several servers, over which keys are spread: each key lies on one of
+    /// them, the same in every process with the same list, in whatever order.
+    ///
+    /// ```no_run
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let limiter = Tollkeeper::shards(&["redis://10.0.0.1", "redis://10.0.0.2"])
+    ///     .limit("api", Limit::per_second(10).burst(20))
+    ///     .build();
+    /// # let _ = limiter;
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn shards(urls: &[&str]) -> Builder {
+        Builder::at_all(urls)
     }
 
     /// Waits until the store can be asked, or says why it cannot. The limiter works all the same:

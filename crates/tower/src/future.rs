@@ -42,7 +42,7 @@ pin_project! {
 /// What is left to do once the app has answered.
 pub(crate) struct After<S, L> {
     pub(crate) shared: Arc<Shared<S, L>>,
-    pub(crate) verdict: Box<Verdict>,
+    pub(crate) verdict: Verdict,
     pub(crate) held: Option<InFlight>,
 }
 
@@ -66,7 +66,7 @@ impl<F, B, E, S, L> ResponseFuture<F, B, E, S, L> {
 
     pub(crate) fn limited(
         going: F,
-        verdict: Box<Verdict>,
+        verdict: Verdict,
         held: Option<InFlight>,
         shared: Arc<Shared<S, L>>,
     ) -> Self {

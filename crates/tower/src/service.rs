@@ -82,7 +82,7 @@ where
         if verdict.decision().delay_us > 0 {
             let shared = Arc::clone(shared);
             let inner = self.take_ready();
-            return ResponseFuture::slow(slow::turn(shared, inner, request, verdict));
+            return ResponseFuture::slow(Box::pin(slow::go(shared, inner, request, verdict)));
         }
         let held = hold(shared, &verdict, &mut request);
         ResponseFuture::limited(self.inner.call(request), verdict, held, Arc::clone(&self.shared))
@@ -114,8 +114,8 @@ where
 
 /// A request that may not go.
 pub(crate) enum Stopped {
-    Denied(Box<Verdict>),
-    Crowded(Box<Verdict>),
+    Denied(Verdict),
+    Crowded(Verdict),
     Missing { rule: String, part: String },
     Unable(String),
 }
@@ -140,9 +140,7 @@ fn meet<S: Store, L: Store>(shared: &Shared<S, L>, parts: &Parts) -> Encounter {
 }
 
 /// What admits a request: nothing at all where no rule applies to it.
-pub(crate) fn admitted(
-    judged: Result<Judgement, EngineError>,
-) -> Result<Option<Box<Verdict>>, Stopped> {
+pub(crate) fn admitted(judged: Result<Judgement, EngineError>) -> Result<Option<Verdict>, Stopped> {
     match judged {
         Ok(Judgement::Decided(verdict)) if verdict.allowed() => Ok(Some(verdict)),
         Ok(Judgement::Decided(verdict)) => Err(Stopped::Denied(verdict)),

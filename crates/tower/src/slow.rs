@@ -48,24 +48,6 @@ where
     })
 }
 
-/// Waits until its turn has come, and then goes.
-pub(crate) fn turn<T, S, L, Q, B>(
-    shared: Arc<Shared<S, L>>,
-    inner: T,
-    request: Request<Q>,
-    verdict: Box<Verdict>,
-) -> Slow<B, T::Error>
-where
-    T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
-    T::Future: Send,
-    S: Store + fmt::Debug + 'static,
-    L: Store + fmt::Debug + 'static,
-    Q: Send + 'static,
-    B: Send + 'static,
-{
-    Box::pin(go(shared, inner, request, verdict))
-}
-
 /// Gives back what the answer says should not have counted.
 pub(crate) fn refund<S, L, B, E>(after: After<S, L>, response: Response<B>) -> Slow<B, E>
 where
@@ -80,11 +62,12 @@ where
     })
 }
 
-async fn go<T, S, L, Q, B>(
+/// Waits until its turn has come, and then goes.
+pub(crate) async fn go<T, S, L, Q, B>(
     shared: Arc<Shared<S, L>>,
     mut inner: T,
     mut request: Request<Q>,
-    verdict: Box<Verdict>,
+    verdict: Verdict,
 ) -> Result<Response<Body<B>>, T::Error>
 where
     T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
@@ -108,7 +91,7 @@ where
 }
 
 /// Waits where a leaking bucket says so.
-async fn wait<S, L>(shared: &Shared<S, L>, verdict: Box<Verdict>) -> Result<Box<Verdict>, Stopped>
+async fn wait<S, L>(shared: &Shared<S, L>, verdict: Verdict) -> Result<Verdict, Stopped>
 where
     S: Store + fmt::Debug + 'static,
     L: Store + fmt::Debug + 'static,

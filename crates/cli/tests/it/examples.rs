@@ -19,7 +19,10 @@ fn two_servers() {
     let [_, shared, alone, back] = parts.as_slice() else { panic!("{told}") };
     let count = |part: &str, what: &str| part.matches(what).count();
     assert!(count(shared, "by the store") >= 10 && count(shared, "denied") >= 2, "{told}");
-    assert!(count(alone, "by the fallback") == 14 && count(alone, "allowed") <= 10, "{told}");
+    // What the store had denied may be told again for a while.
+    let without =
+        count(alone, "by the fallback") + count(alone, "denied   remaining 0   by the cache");
+    assert!(without == 14 && count(alone, "allowed") <= 10, "{told}");
     assert!(count(back, "by the store") >= 1, "{told}");
 }
 

@@ -5,6 +5,7 @@
 mod advice;
 mod app;
 mod check;
+mod deploy;
 mod examples;
 mod gateway;
 mod http;
@@ -20,7 +21,9 @@ mod redis;
 mod reload;
 mod rules;
 mod serve;
+mod shards;
 mod simulate;
+mod topology;
 #[cfg(feature = "otlp")]
 mod traces;
 mod validate;

@@ -68,7 +68,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         let filter = Filter { limits: limits.as_deref(), key };
         let call = self.store.reset(filter);
         let Some(safety) = &self.safety else { return Ok(call.await?) };
-        let forgotten = safety.guards.of(0).call_patiently(PATIENCE_US, call).await?;
+        let forgotten = safety.guards.of(0).call_patiently(PATIENCE_US, call).await;
+        safety.denied.forget_all(safety.guards.now_us());
+        let forgotten = forgotten?;
         safety.fallback.local().reset(filter).await?;
         Ok(forgotten)
     }

@@ -55,12 +55,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         if !verdict.refunds_on(status) {
             return Ok(());
         }
-        self.give_back(verdict, verdict.met.clone().refunded(status)).await
+        self.give_back(verdict, verdict.inner.met.clone().refunded(status)).await
     }
 
     /// Gives back all that a request was charged, since it did not go after all.
     pub async fn undo(&self, verdict: &Verdict) -> Result<(), EngineError> {
-        self.give_back(verdict, verdict.met.clone()).await
+        self.give_back(verdict, verdict.inner.met.clone()).await
     }
 
     async fn give_back(&self, verdict: &Verdict, met: Met) -> Result<(), EngineError> {
@@ -68,7 +68,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         if charged_at_us.is_none() || met.is_empty() {
             return Ok(());
         }
-        if let Some(fates) = &verdict.apart {
+        if let Some(fates) = &verdict.inner.apart {
             return self.give_back_apart(verdict, fates, &met).await;
         }
         let change = |met: &MetLimit<'_>| Change::Refund { units: met.cost, charged_at_us };
@@ -136,6 +136,11 @@ impl<S: Store, L: Store> Engine<S, L> {
             });
         }
         let answered = join_all(under_way).await;
+        // Also where it failed: it may have run.
+        let now_us = safety.guards.now_us();
+        for met in which.of(met.limits()) {
+            safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
+        }
         for ((_, which), _) in shards.iter().zip(&answered).filter(|(_, amended)| amended.is_ok()) {
             let asked = Asked { met, ticket: None, which: *which };
             let _ = safety.fallback.amend_only(asked, &change).await;

@@ -1,8 +1,7 @@
 //! Requests whose limits lie in several parts of the store: each part behind the guard of its
 //! server, and without an answer by the choices of its own rules.
 
-use tollkeeper_core::{Amended, Answer, Change, Request, Store, StoreError};
-use tollkeeper_policy::OnFailure;
+use tollkeeper_core::{Amended, Amendment, Answer, Change, Request, Store, StoreError};
 
 use super::amend::whole;
 use super::{Decided, Engine, Ready, Safety, by_store};
@@ -12,7 +11,7 @@ use crate::guard::Deadline;
 use crate::handle::{Handle, OwnedTarget};
 use crate::met::{Met, MetLimit};
 use crate::parts::{
-    Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of, undoing,
+    Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of,
 };
 use crate::verdict::Verdict;
 
@@ -41,7 +40,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         for (piece, said) in pieces.iter().zip(&said).filter(|(_, said)| !said.local) {
             safety.fallback.learn(desk.asked(*piece), &said.answer).await;
         }
-        Ok(decided(request, pieces, &said))
+        let decided = decided(request, pieces, &said);
+        if !said.iter().any(|said| said.local) {
+            let most_us = ready.met.policy().store().denied_cache_us;
+            safety.denied.learn(request.checks(), &decided.answer, deadline.began_us(), most_us);
+        }
+        Ok(decided)
     }
 
     /// Gives back what the limits in `met` were charged, each by its own clock, and where it was
@@ -54,7 +58,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<(), EngineError> {
         let fate = |met: &MetLimit<'_>| {
             let same = |other: MetLimit<'_>| other.limit == met.limit && other.key == met.key;
-            verdict.met.limits().position(same).and_then(|nth| fates.get(nth)).copied()
+            verdict.inner.met.limits().position(same).and_then(|nth| fates.get(nth)).copied()
         };
         let some = |local: bool| {
             let meant = |met: &MetLimit<'_>| {
@@ -86,7 +90,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let is_local = |met: &MetLimit<'_>| {
             rules.iter().any(|rule| rule.local && rule.name == met.rule && rule.key == met.key)
         };
-        let here = Asked { met, ticket: None, which: which(met, &is_local) };
+        let here = Asked { met, ticket: None, which: which(met, is_local) };
         let there = which(met, |met| !is_local(met));
         let here = match &self.safety {
             Some(safety) => safety.fallback.amend_only(here, |_| change).await,
@@ -152,18 +156,7 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
 
     async fn give_back(&self, piece: Piece, said: &Said) {
         if said.local {
-            let charged_at_us = said.answer.charged_at_us;
-            let standing = self.ready.met.policy().store().on_failure;
-            let is_static = |met: &MetLimit<'_>| {
-                met.on_failure.unwrap_or(standing) == OnFailure::Static && met.cost > 0
-            };
-            let counted = which(&self.ready.met, is_static);
-            let asked = Asked { which: piece.which.and(counted), ..self.asked(piece) };
-            let change =
-                |met: &MetLimit<'_>| undoing(met.quota, met.cost, self.ready.ticket, charged_at_us);
-            // A shadow that did not let it in has nothing of that time, or no such permit.
-            let _ = self.safety.fallback.amend_only(asked, change).await;
-            return;
+            return self.safety.fallback.undo(self.asked(piece), &said.answer).await;
         }
         let amendments = amendments_of(self.request, piece.which, &said.answer);
         let call = async {
@@ -172,6 +165,11 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
         };
         let guard = self.safety.guards.of(piece.part.shard);
         guard.give_back(self.deadline, self.name(piece), call).await;
+        // Others may have been denied by what was charged for a moment.
+        let now_us = self.safety.guards.now_us();
+        for Amendment { limit, quota, key, .. } in &amendments {
+            self.safety.denied.forget(limit, quota.algorithm(), key, now_us);
+        }
     }
 
     async fn look(&self, piece: Piece, local: bool) -> Option<Answer> {

@@ -45,7 +45,7 @@ pub enum Judgement {
     /// No rule applies to it.
     Free,
     /// Limits have decided.
-    Decided(Box<Verdict>),
+    Decided(Verdict),
     /// A rule denies it, since it lacks what the rule counts by.
     Missing {
         /// The rule.
@@ -57,7 +57,7 @@ pub enum Judgement {
 
 /// What a store has to be waited for to decide.
 #[derive(Debug)]
-pub struct Undecided(Ready);
+pub struct Undecided(Box<Ready>);
 
 impl<S: Store, L: Store> Engine<S, L> {
     /// The rules that a request meets.
@@ -80,20 +80,21 @@ impl<S: Store, L: Store> Engine<S, L> {
         &self,
         encounter: Encounter,
     ) -> Result<Result<Judgement, EngineError>, Undecided> {
-        match readied(encounter, None) {
-            Ok(Either::Ready(ready)) => match self.decide_at_once(ready) {
-                Ok(verdict) => Ok(verdict.map(|verdict| Judgement::Decided(Box::new(verdict)))),
-                Err(ready) => Err(Undecided(ready)),
-            },
-            Ok(Either::Judged(judgement)) => Ok(Ok(judgement)),
+        let ready = match readied(encounter, None) {
+            Ok(Either::Ready(ready)) => ready,
+            Ok(Either::Judged(judgement)) => return Ok(Ok(judgement)),
+            Err(error) => return Ok(Err(error)),
+        };
+        match self.decide_at_once(&ready) {
+            Ok(Some(decided)) => Ok(self.verdict(ready, decided).map(Judgement::Decided)),
+            Ok(None) => Err(Undecided(Box::new(ready))),
             Err(error) => Ok(Err(error)),
         }
     }
 
     /// Decides what could not be decided at once.
     pub async fn judge_waiting(&self, undecided: Undecided) -> Result<Judgement, EngineError> {
-        let verdict = self.decide(undecided.0).await?;
-        Ok(Judgement::Decided(Box::new(verdict)))
+        Box::pin(self.decide_waiting(*undecided.0)).await.map(Judgement::Decided)
     }
 
     /// Decides it and charges an estimate that can be settled later, for `ttl_us` or ten minutes.
@@ -103,13 +104,14 @@ impl<S: Store, L: Store> Engine<S, L> {
         ttl_us: Option<u64>,
     ) -> Result<Judgement, EngineError> {
         match readied(encounter, Some(ttl_us.unwrap_or(DEFAULT_RESERVATION_US)))? {
-            Either::Ready(ready) => Ok(Judgement::Decided(Box::new(self.decide(ready).await?))),
+            Either::Ready(ready) => self.decide(ready).await.map(Judgement::Decided),
             Either::Judged(judgement) => Ok(judgement),
         }
     }
 }
 
 /// What a store has to decide, or what the policy has decided by itself.
+#[expect(clippy::large_enum_variant, reason = "it is looked at and gone")]
 enum Either {
     Ready(Ready),
     Judged(Judgement),

@@ -1,6 +1,7 @@
 //! One caller cannot tell a store of many parts from one that is a whole: for every algorithm and
 //! every story the answers are the same, to the microsecond.
 
+use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
     Algorithm, Amended, Amendment, Answer, Change, Check, ManualClock, Quota, Request, Store,
     Ticket,
@@ -9,6 +10,7 @@ use tollkeeper_engine::Whole;
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_testkit::case::quota;
 use tollkeeper_testkit::dice::Dice;
+use tollkeeper_testkit::faulty::{FaultyStore, Mood};
 use tollkeeper_testkit::parted::Parted;
 use tollkeeper_testkit::random::random_spec;
 
@@ -129,4 +131,44 @@ fn tell(seed: u64) {
 #[test]
 fn a_store_of_many_parts_answers_as_one_whole() {
     (0..1_500).for_each(tell);
+}
+
+#[test]
+fn as_many_limits_as_a_request_may_meet_are_told_apart() {
+    let clock = ManualClock::at(START_US);
+    let memory = || MemoryStore::new(Settings::default(), clock.clone());
+    let (one, many): (Memory, _) = (memory(), Whole(Parted::new(vec![memory(), memory()])));
+    let keys: Vec<String> = (0..MAX_CHECKS).map(|nth| format!("key{nth}")).collect();
+    let quotas: Vec<Quota> = (0..MAX_CHECKS as u64)
+        .map(|nth| Quota::fixed_window(40 - nth, 86_400_000_000))
+        .map(Result::unwrap)
+        .collect();
+    for nth in 0..20 {
+        let checks = keys.iter().zip(&quotas);
+        let checks =
+            checks.map(|(key, quota)| Check { limit: "l", quota, key, cost: 1, shadow: false });
+        let request = [Request::new(checks, None).unwrap()];
+        let (one, many) = (ready(one.decide(&request)), ready(many.decide(&request)));
+        assert_eq!(one, many);
+        let answer = one[0].as_ref().unwrap();
+        // The last limit is the narrowest: it denies, and the others are charged no further.
+        assert_eq!((answer.allowed, answer.outcomes().len()), (nth < 9, MAX_CHECKS));
+        assert_eq!(answer.outcomes()[0].remaining, 40 - (nth + 1).min(9));
+    }
+}
+
+#[test]
+fn a_part_that_fails_is_the_failure_of_all_and_the_others_keep_nothing() {
+    let clock = ManualClock::at(START_US);
+    let memory = || MemoryStore::new(Settings::default(), clock.clone());
+    let store = Whole(Parted::new((0..2).map(|_| FaultyStore::new(memory())).collect()));
+    let keys = [store.0.key_on(0, "a"), store.0.key_on(1, "b")];
+    let quota = Quota::fixed_window(5, 86_400_000_000).unwrap();
+    let check = |key, cost| Check { limit: "l", quota: &quota, key, cost, shadow: false };
+    store.0.shard(1).set(Mood::Refusing);
+    let request = Request::new(keys.iter().map(|key| check(key, 2)), None).unwrap();
+    assert!(ready(store.decide(&[request])).remove(0).is_err());
+    let look = Request::new([check(&keys[0], 0)], None).unwrap();
+    let left = ready(store.decide(&[look])).remove(0).unwrap();
+    assert_eq!(left.outcomes()[0].remaining, 5);
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use tollkeeper_core::{Amended, Filter, ManualClock, Store, StoreError};
 use tollkeeper_engine::{
-    BreakerState, Engine, EngineError, Handle, Judgement, ManualTimer, Observer, Source,
-    StoreChange, Verdict,
+    Ask, BreakerState, Engine, EngineError, Handle, Judgement, ManualTimer, Observer, Source,
+    StoreChange, Target, Verdict,
 };
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::{Attributes, OnFailure, Policy};
@@ -26,6 +26,7 @@ type Two = Parted<FaultyStore<Memory>>;
 
 /// An engine on two servers with clocks of their own.
 struct Bench {
+    clock: ManualClock,
     engine: Engine<Two, Memory>,
     timer: ManualTimer,
     heard: Arc<Heard>,
@@ -54,16 +55,17 @@ type Judging<'a> = Pin<Box<dyn Future<Output = Result<Judgement, EngineError>> +
 impl Bench {
     fn new(policy: &str) -> Self {
         let policy = Policy::parse(policy, &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
-        let memory = |start_us| MemoryStore::new(Settings::default(), ManualClock::at(start_us));
-        let (one, other) = (1_700_000_000_000_000, 1_800_000_000_000_007);
+        let at = |clock| MemoryStore::new(Settings::default(), clock);
+        let memory = |start_us| at(ManualClock::at(start_us));
+        let (clock, other) = (ManualClock::at(1_700_000_000_000_000), 1_800_000_000_000_007);
         let store =
-            Parted::new(vec![FaultyStore::new(memory(one)), FaultyStore::new(memory(other))]);
+            Parted::new(vec![FaultyStore::new(at(clock.clone())), FaultyStore::new(memory(other))]);
         let (here, there) = (store.key_on(0, "h"), store.key_on(1, "t"));
         let (timer, heard) = (ManualTimer::default(), Arc::new(Heard::default()));
         let timing = Arc::new(timer.clone());
         let engine = Engine::guarded(policy, store, memory(5_000_000), timing).unwrap();
         let engine = engine.observed(Arc::clone(&heard) as Arc<dyn Observer>);
-        Self { engine, timer, heard, here, there }
+        Self { clock, engine, timer, heard, here, there }
     }
 
     fn mood(&self, shard: usize, mood: Mood) {
@@ -77,7 +79,7 @@ impl Bench {
         Box::pin(self.engine.judge(encounter))
     }
 
-    fn judge(&self) -> Box<Verdict> {
+    fn judge(&self) -> Verdict {
         verdict(ready(self.begin()))
     }
 
@@ -96,7 +98,7 @@ impl Bench {
     }
 }
 
-fn verdict(judged: Result<Judgement, EngineError>) -> Box<Verdict> {
+fn verdict(judged: Result<Judgement, EngineError>) -> Verdict {
     match judged.unwrap() {
         Judgement::Decided(verdict) => verdict,
         other => panic!("{other:?}"),
@@ -213,6 +215,44 @@ fn a_silent_part_keeps_nobody_past_the_deadline_and_what_may_have_run_is_left_al
     assert!(!denied.allowed());
     assert_eq!((bench.units(0), bench.units(1)), (0, 1));
     assert_eq!(bench.heard.kept.lock().unwrap().len(), 0);
+}
+
+#[test]
+fn a_bucket_gets_back_all_that_has_not_drained() {
+    // A thousand a second, and 100 ms from the charge until it is given back.
+    let policy = "
+store: { on_failure: closed, timeout: 100ms }
+rules:
+  here: { key: attribute:here, ALGORITHM, cost: 10 }
+  there: { key: attribute:there, limit: 1000/s }
+";
+    for algorithm in [
+        "token_bucket: { capacity: 1000, refill_rate: 1000/s }",
+        "gcra: { burst: 1000, rate: 1000/s }",
+        "leaking_bucket: { queue_capacity: 1000, leak_rate: 1000/s }",
+    ] {
+        for reserves in [false, true] {
+            for (used, left) in [(0, 1000), (5, 1000), (50, 1000), (100, 1000), (500, 600)] {
+                let bench = Bench::new(&policy.replace("ALGORITHM", algorithm));
+                let ask = Ask { target: Target::Rule("here"), key: Some(&bench.here), cost: used };
+                assert!(ready(bench.engine.check(ask)).unwrap().allowed());
+                bench.mood(1, Mood::Silent);
+                let pairs = [("here", bench.here.as_str()), ("there", bench.there.as_str())];
+                let encounter = bench.engine.meet(&Attributes::from_pairs(pairs).unwrap());
+                let mut judging: Judging<'_> = match reserves {
+                    false => Box::pin(bench.engine.judge(encounter)),
+                    true => Box::pin(bench.engine.judge_reserving(encounter, None)),
+                };
+                assert!(now(judging.as_mut()).is_none());
+                bench.clock.advance(100_000);
+                bench.timer.advance(100_000);
+                assert!(!verdict(now(judging.as_mut()).unwrap()).allowed());
+                let look = Ask { cost: 0, ..ask };
+                let look = ready(bench.engine.check(look)).unwrap().decision().remaining;
+                assert_eq!(look, left, "{algorithm}, {used} used before");
+            }
+        }
+    }
 }
 
 #[test]

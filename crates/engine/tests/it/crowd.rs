@@ -41,12 +41,12 @@ fn storm(wide: &Quota, narrow: &Quota, keys: [&str; 2], cost: u64) -> (u64, [u64
         let mut checks: Vec<_> =
             [wide, narrow].into_iter().zip(keys.into_iter().zip(costs)).map(check).collect();
         // In either order.
-        checks.rotate_left(usize::from(id % 2 == 0));
+        checks.rotate_left(usize::from(id.is_multiple_of(2)));
         let ticket = Some(Ticket { id, reserve_for_us: None });
         let request = Request::new(checks, ticket).unwrap();
         let answer = ready(store.decide(&[request])).remove(0).unwrap();
         let mut left: Vec<u64> = answer.outcomes().iter().map(|o| o.remaining).collect();
-        left.rotate_left(usize::from(id % 2 == 0));
+        left.rotate_left(usize::from(id.is_multiple_of(2)));
         (answer.allowed, [left[0], left[1]])
     };
     let (gate, admitted) = (Barrier::new(64), AtomicU64::new(0));

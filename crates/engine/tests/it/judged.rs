@@ -33,7 +33,7 @@ fn judge(bench: &Bench, pairs: &[(&str, &str)]) -> Judgement {
     ready(bench.engine.judge(encounter)).unwrap()
 }
 
-fn decided(bench: &Bench, pairs: &[(&str, &str)]) -> Box<Verdict> {
+fn decided(bench: &Bench, pairs: &[(&str, &str)]) -> Verdict {
     match judge(bench, pairs) {
         Judgement::Decided(verdict) => verdict,
         other => panic!("{other:?}"),

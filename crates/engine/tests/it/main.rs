@@ -14,6 +14,7 @@ mod breaker;
 mod choices;
 mod crowd;
 mod deadline;
+mod denied;
 mod judged;
 mod kit;
 mod reload;

@@ -6,8 +6,10 @@ use tollkeeper_testkit::faulty::Mood;
 
 use crate::kit::{Bench, ready};
 
-/// Every algorithm, ten units, and nothing comes back during a test.
+/// Every algorithm, ten units, and nothing comes back during a test. What the store has denied is
+/// not told again: here the local limiter is to deny.
 const POLICY: &str = "
+store: { denied_cache: 0 }
 rules:
   token_bucket: { token_bucket: { capacity: 10, refill_rate: 10/h } }
   gcra: { gcra: { burst: 10, rate: 10/h } }
@@ -80,7 +82,7 @@ fn a_denial_warms_as_an_admission_does() {
 
 #[test]
 fn a_share_is_warmed_in_proportion() {
-    let policy = format!("store: {{ nodes: 2 }}\n{POLICY}");
+    let policy = POLICY.replace("denied_cache: 0", "denied_cache: 0, nodes: 2");
     for rule in RULES.iter().filter(|rule| **rule != "concurrency") {
         let bench = Bench::new(&policy);
         for _ in 0..4 {

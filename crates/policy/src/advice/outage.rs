@@ -28,11 +28,16 @@ pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
 }
 
 fn is_here(address: &RedisAddress) -> bool {
+    let is_loopback = |host: &str| {
+        let loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+        host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(loopback)
+    };
     match address {
         RedisAddress::Unix { .. } => true,
-        RedisAddress::Tcp { host, .. } => {
-            let loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
-            host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(loopback)
+        RedisAddress::Tcp { host, .. } => is_loopback(host),
+        RedisAddress::Sentinel { sentinels: places, .. }
+        | RedisAddress::Cluster { nodes: places, .. } => {
+            places.iter().all(|place| is_loopback(&place.host))
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Fault, Problems};
 use crate::fields::{Kind, STORE};
 use crate::raw::RawMap;
 use crate::settings::{OnFailure, StoreSettings};
-use crate::store_url::{RedisUrl, StoreUrl};
+use crate::store_url::{RedisAddress, RedisUrl, StoreUrl};
 
 /// The settings, with the default for what is not there or was refused.
 pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
@@ -24,6 +24,7 @@ pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
         names: map.flag("names").unwrap_or(default.names),
         timeout_us: map.duration_us("timeout").unwrap_or(default.timeout_us),
         on_failure: on_failure(map).unwrap_or(default.on_failure),
+        denied_cache_us: map.duration_us("denied_cache").unwrap_or(default.denied_cache_us),
         connections: count(map, "connections", problems).unwrap_or(default.connections),
         nodes: count(map, "nodes", problems).unwrap_or(default.nodes),
         prefix: map.text("prefix").map_or(default.prefix, str::to_owned),
@@ -63,9 +64,14 @@ fn ca(map: &RawMap, problems: &mut Problems) -> Option<PathBuf> {
     // In memory it has no effect, so that a variable can choose between the two.
     let servers = map.store_url("url").map(StoreUrl::servers).unwrap_or_default();
     if !servers.is_empty() && !servers.iter().any(RedisUrl::is_tls) {
-        let fault =
-            Fault::new("`ca` is given, and the store's URL does not begin with `rediss://`")
-                .help("write `rediss://` for a connection with TLS, or remove `ca`");
+        let scheme = match servers[0].address {
+            RedisAddress::Sentinel { .. } => "rediss+sentinel://",
+            RedisAddress::Cluster { .. } => "rediss+cluster://",
+            _ => "rediss://",
+        };
+        let message = format!("`ca` is given, and the store's URL does not begin with `{scheme}`");
+        let help = format!("write `{scheme}` for a connection with TLS, or remove `ca`");
+        let fault = Fault::new(message).help(help);
         problems.add(field.key_span, fault);
         return None;
     }

@@ -4,8 +4,8 @@ use tollkeeper_core::Colocate;
 
 use super::{Kind, Shape, TextForm, optional};
 use crate::limits::{
-    MAX_CONNECTIONS, MAX_KEYS, MAX_PATH_BYTES, MAX_PREFIX_BYTES, MAX_SHARING_NODES, MAX_TIMEOUT_US,
-    MIN_TIMEOUT_US,
+    MAX_CONNECTIONS, MAX_DENIED_CACHE_US, MAX_KEYS, MAX_PATH_BYTES, MAX_PREFIX_BYTES,
+    MAX_SHARING_NODES, MAX_TIMEOUT_US, MIN_TIMEOUT_US,
 };
 use crate::settings::OnFailure;
 
@@ -43,7 +43,7 @@ pub(crate) static STORE: Shape = Shape {
     fields: &[
         optional(
             "url",
-            "The store: memory:// (the default) is this process; redis://[user[:password]@]host[:port][/db], rediss:// (TLS) and redis+unix:///path[?db=N&user=U&pass=P] are a server. A list of servers spreads the keys over them.",
+            "The store: memory:// (the default) is this process; redis://[user[:password]@]host[:port][/db], rediss:// (TLS) and redis+unix:///path[?db=N&user=U&pass=P] are a server; redis+sentinel://[user[:password]@]h1[:port],h2/master[/db] is the master that sentinels name, redis+cluster://[user[:password]@]a[:port],b a cluster; rediss+sentinel:// and rediss+cluster:// with TLS. A list of servers spreads the keys over them.",
             Kind::StoreUrl,
         ),
         optional(
@@ -57,8 +57,13 @@ pub(crate) static STORE: Shape = Shape {
             Kind::Word(ON_FAILURE),
         ),
         optional(
+            "denied_cache",
+            "How long a denial is at most told again without the server being asked; 1s if not given, 0 for never. What another process gives back, resets or raises is seen so much later. No effect with memory://.",
+            Kind::DurationWithin { min_us: 0, max_us: MAX_DENIED_CACHE_US },
+        ),
+        optional(
             "connections",
-            "How many connections are held to a server; 2 if not given. No effect with memory://.",
+            "How many connections are held to a server, or to each of a cluster; 2 if not given. No effect with memory://.",
             Kind::Count { max: MAX_CONNECTIONS },
         ),
         optional(
@@ -78,7 +83,7 @@ pub(crate) static STORE: Shape = Shape {
         ),
         optional(
             "ca",
-            "A PEM file of certificate authorities that are trusted instead of the system's; only with rediss://. No effect with memory://.",
+            "A PEM file of certificate authorities that are trusted instead of the system's; only with TLS, as in rediss://. No effect with memory://.",
             Kind::Text(&PATH),
         ),
         optional(

@@ -11,12 +11,19 @@ use crate::limits::{
     DEFAULT_PORT, MAX_DATABASE, MAX_HOST_BYTES, MAX_SOCKET_PATH_BYTES, MAX_URL_BYTES,
 };
 use crate::nearest::nearest;
+use crate::store_url::several;
 
 /// What a URL can begin with.
-const SCHEMES: &[&str] = &["memory", "redis", "rediss", "redis+unix"];
-
-/// Stores that a later version will know.
-const LATER: &[&str] = &["redis+sentinel", "redis+cluster"];
+const SCHEMES: &[&str] = &[
+    "memory",
+    "redis",
+    "rediss",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
 
 /// What other programs call these stores.
 const ALIASES: &[(&str, &str)] = &[
@@ -26,31 +33,38 @@ const ALIASES: &[(&str, &str)] = &[
     ("tls", "rediss"),
     ("unix", "redis+unix"),
     ("redis-socket", "redis+unix"),
+    ("sentinel", "redis+sentinel"),
+    ("redis-sentinel", "redis+sentinel"),
+    ("rediss-sentinel", "rediss+sentinel"),
+    ("cluster", "redis+cluster"),
+    ("redis-cluster", "redis+cluster"),
+    ("rediss-cluster", "rediss+cluster"),
 ];
 
-/// What a query can have, which only a socket's URL does.
+/// What the query of a socket's URL can have.
 const PARAMETERS: &[&str] = &["db", "user", "pass"];
 
 /// The longest piece of a URL that is quoted: a longer one is no slip of the finger.
 const MAX_QUOTED: usize = 20;
 
 /// What a store's URL looks like.
-pub(crate) const EXPECTED: &str =
-    "`memory://`, `redis://host:port/db`, `rediss://host:port/db` or `redis+unix:///path`";
+pub(crate) const EXPECTED: &str = "`memory://`, `redis://host:port/db`, `rediss://host:port/db`, \
+                                   `redis+unix:///path`, `redis+sentinel://h1,h2/master/db` or \
+                                   `redis+cluster://h1,h2`";
 
 const EXPECTED_PLACE: &str = "a host and a port such as `redis://127.0.0.1:6379`";
 const EXPECTED_SOCKET: &str = "a path such as `redis+unix:///run/redis.sock`";
 
-type Outcome<T> = Result<T, StoreUrlError>;
+pub(super) type Outcome<T> = Result<T, StoreUrlError>;
 
 impl StoreUrlError {
-    fn new(problem: &'static str, expected: impl Into<String>) -> Self {
+    pub(super) fn new(problem: &'static str, expected: impl Into<String>) -> Self {
         let expected = expected.into();
         Self { problem: problem.to_owned(), unquoted: problem, expected, help: None }
     }
 
     /// The same in words that quote a piece, if it is harmless.
-    fn quoting(mut self, piece: &str, problem: impl Fn(&str) -> String) -> Self {
+    pub(super) fn quoting(mut self, piece: &str, problem: impl Fn(&str) -> String) -> Self {
         let harmless = |b: u8| b.is_ascii_alphanumeric() || b"+.-_".contains(&b);
         if (1..=MAX_QUOTED).contains(&piece.len()) && piece.bytes().all(harmless) {
             self.problem = problem(piece);
@@ -59,7 +73,7 @@ impl StoreUrlError {
     }
 
     /// Advice, which never repeats a piece of the URL.
-    fn advising(mut self, help: impl Into<String>) -> Self {
+    pub(super) fn advising(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
@@ -90,17 +104,17 @@ pub(super) fn parse(text: &str) -> Outcome<StoreUrl> {
         "memory" => Err(StoreUrlError::new("has something after `memory://`", "`memory://`")),
         "redis" | "rediss" => tcp(rest, scheme == "rediss").map(StoreUrl::Redis),
         "redis+unix" => unix(rest).map(StoreUrl::Redis),
+        "redis+sentinel" | "rediss+sentinel" => {
+            several::sentinel(rest, scheme.starts_with("rediss")).map(StoreUrl::Redis)
+        }
+        "redis+cluster" | "rediss+cluster" => {
+            several::cluster(rest, scheme.starts_with("rediss")).map(StoreUrl::Redis)
+        }
         _ => Err(unknown(scheme)),
     }
 }
 
 fn unknown(scheme: &str) -> StoreUrlError {
-    if LATER.contains(&scheme) {
-        let problem = "begins with a scheme that is not supported by this version";
-        return StoreUrlError::new(problem, EXPECTED).quoting(scheme, |scheme| {
-            format!("begins with `{scheme}://`, which is not supported by this version")
-        });
-    }
     let error = StoreUrlError::new("begins with a scheme that is not known", EXPECTED);
     let mut error =
         error.quoting(scheme, |scheme| format!("begins with `{scheme}://`, which is not known"));
@@ -112,13 +126,21 @@ fn unknown(scheme: &str) -> StoreUrlError {
 fn meant(scheme: &str) -> Option<String> {
     let scheme = scheme.to_ascii_lowercase();
     let alias = ALIASES.iter().find(|(alias, _)| *alias == scheme).map(|(_, known)| *known);
-    let near = || nearest(&scheme, SCHEMES.iter().chain(LATER).copied());
-    let known = alias.or_else(near).filter(|known| !LATER.contains(known))?;
+    let near = || nearest(&scheme, SCHEMES.iter().copied());
+    let known = alias.or_else(near)?;
     Some(format!("did you mean `{known}://`?"))
 }
 
-/// `[user[:password]@]host[:port][/db]`
-fn tcp(rest: &str, tls: bool) -> Outcome<RedisUrl> {
+/// What stands between the scheme and the path.
+pub(super) struct Authority<'t> {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<Secret>,
+    /// A host and a port, or several.
+    pub(super) place: &'t str,
+}
+
+/// Takes `[user[:password]@]place` from the front; the path and the query of what follows.
+pub(super) fn authority(rest: &str) -> Outcome<(Authority<'_>, &str, &str)> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
         let expected = "a user and a password in which these are encoded";
@@ -134,19 +156,28 @@ fn tcp(rest: &str, tls: bool) -> Outcome<RedisUrl> {
         }
         None => (String::new(), String::new(), authority),
     };
-    let (host, port) = place_of(place)?;
     let (path, query) = split_tail(tail)?;
+    let (user, password) = (filled(user), filled(password).map(Secret::new));
+    Ok((Authority { user, password, place }, path, query))
+}
+
+/// `[user[:password]@]host[:port][/db]`
+fn tcp(rest: &str, tls: bool) -> Outcome<RedisUrl> {
+    let (Authority { user, password, place }, path, query) = authority(rest)?;
+    if place.contains(',') {
+        let error = StoreUrlError::new("names several hosts", EXPECTED_PLACE);
+        return Err(error.advising(
+            "sentinels are named as `redis+sentinel://h1,h2/mymaster`, nodes of a cluster as \
+             `redis+cluster://h1,h2`",
+        ));
+    }
+    let (host, port) = place_of(place, DEFAULT_PORT)?;
     let database = database(path.strip_prefix('/').unwrap_or_default())?;
     if let Some(parameter) = query.split('&').find(|parameter| !parameter.is_empty()) {
         let expected = "no parameters: a database stands after a `/`, as in `redis://host:port/2`";
-        return Err(unknown_parameter(parameter, expected));
+        return Err(unknown_parameter(parameter, expected, &[]));
     }
-    Ok(RedisUrl {
-        address: RedisAddress::Tcp { host, port, tls },
-        user: filled(user),
-        password: filled(password).map(Secret::new),
-        database,
-    })
+    Ok(RedisUrl { address: RedisAddress::Tcp { host, port, tls }, user, password, database })
 }
 
 /// `/path/to.sock[?db=N&user=U&pass=P]`
@@ -181,9 +212,9 @@ fn unix(rest: &str) -> Outcome<RedisUrl> {
             "pass" => &mut pass,
             // It may be the rest of a password that has an `&`.
             _ if pass.is_some() || user.is_some() => {
-                return Err(unknown_parameter("", expected_parameters()));
+                return Err(unknown_parameter("", expected_parameters(), &[]));
             }
-            _ => return Err(unknown_parameter(parameter, expected_parameters())),
+            _ => return Err(unknown_parameter(parameter, expected_parameters(), PARAMETERS)),
         };
         if !parameter.contains('=') {
             return Err(StoreUrlError::new("has a parameter without a `=`", expected_parameters()));
@@ -204,14 +235,16 @@ fn expected_parameters() -> &'static str {
     "`?db=N`, `user=U` and `pass=P`, with `&` between them"
 }
 
-fn unknown_parameter(parameter: &str, expected: &str) -> StoreUrlError {
+pub(super) fn unknown_parameter(
+    parameter: &str,
+    expected: &str,
+    known: &[&'static str],
+) -> StoreUrlError {
     let (name, _) = parameter.split_once('=').unwrap_or_default();
     let mut error = StoreUrlError::new("has a parameter that is not known", expected)
         .quoting(name, |name| format!("has the parameter `{name}`, which is not known"));
-    if expected == expected_parameters() {
-        let near = nearest(name, PARAMETERS.iter().copied());
-        error.help = near.map(|near| format!("did you mean `{near}`?"));
-    }
+    let near = nearest(name, known.iter().copied());
+    error.help = near.map(|near| format!("did you mean `{near}`?"));
     error
 }
 
@@ -224,14 +257,14 @@ fn split_tail(tail: &str) -> Outcome<(&str, &str)> {
     Ok(tail.split_once('?').unwrap_or((tail, "")))
 }
 
-fn place_of(place: &str) -> Outcome<(String, u16)> {
+pub(super) fn place_of(place: &str, default_port: u16) -> Outcome<(String, u16)> {
     if let Some(rest) = place.strip_prefix('[') {
         let bad = || StoreUrlError::new("has brackets that hold no IPv6 address", "`[::1]:6379`");
         let (address, after) = rest.split_once(']').ok_or_else(bad)?;
         let host = address.parse::<Ipv6Addr>().map_err(|_| bad())?;
         return match after.strip_prefix(':') {
             Some(port) => Ok((host.to_string(), port_of(port)?)),
-            None if after.is_empty() => Ok((host.to_string(), DEFAULT_PORT)),
+            None if after.is_empty() => Ok((host.to_string(), default_port)),
             None => Err(StoreUrlError::new("has something after its `]`", "`[::1]:6379`")),
         };
     }
@@ -244,16 +277,12 @@ fn place_of(place: &str) -> Outcome<(String, u16)> {
         None => (place, None),
     };
     check_host(host)?;
-    Ok((host.to_owned(), port.map_or(Ok(DEFAULT_PORT), port_of)?))
+    Ok((host.to_owned(), port.map_or(Ok(default_port), port_of)?))
 }
 
 fn check_host(host: &str) -> Outcome<()> {
     if host.is_empty() {
         return Err(StoreUrlError::new("has no host", EXPECTED_PLACE));
-    }
-    if host.contains(',') {
-        let problem = "names several hosts, which is not supported by this version";
-        return Err(StoreUrlError::new(problem, EXPECTED_PLACE));
     }
     let digits = |c: char| c.is_ascii_digit() || c == '.';
     if host.chars().all(digits) && host.parse::<Ipv4Addr>().is_err() {
@@ -289,7 +318,7 @@ fn port_of(text: &str) -> Outcome<u16> {
     })
 }
 
-fn database(text: &str) -> Outcome<u16> {
+pub(super) fn database(text: &str) -> Outcome<u16> {
     let expected = || format!("a database from 0 to {MAX_DATABASE}");
     if text.is_empty() {
         return Ok(0);
@@ -305,7 +334,7 @@ fn database(text: &str) -> Outcome<u16> {
 }
 
 /// The text with every `%XX` as the byte that it stands for.
-fn decode(text: &str) -> Outcome<String> {
+pub(super) fn decode(text: &str) -> Outcome<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -333,6 +362,6 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-fn filled(text: String) -> Option<String> {
+pub(super) fn filled(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }

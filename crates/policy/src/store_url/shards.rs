@@ -52,9 +52,7 @@ pub(crate) fn join(urls: Vec<StoreUrl>) -> Result<StoreUrl, Misfit> {
 
 /// Whether it holds all keys that are given to it.
 fn is_shard(server: &RedisUrl) -> bool {
-    match server.address {
-        RedisAddress::Tcp { .. } | RedisAddress::Unix { .. } => true,
-    }
+    !matches!(server.address, RedisAddress::Cluster { .. })
 }
 
 fn refused(problem: &'static str, expected: String, help: Option<&str>) -> StoreUrlError {

@@ -38,6 +38,10 @@ impl Link for Arc<FakeLink> {
         }
     }
 
+    async fn call_after(&self, _first: &Command, command: &Command) -> Result<Reply, Fault> {
+        self.call(command).await
+    }
+
     fn end(&self) -> Option<Fault> {
         self.end.borrow().clone()
     }

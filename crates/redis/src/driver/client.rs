@@ -1,19 +1,24 @@
 //! Owns [`Client`]: the `redis` crate behind [`Driver`]. The crate packs commands and reads replies;
 //! how the server is reached, who signs in and what an error means is ours.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, RedisError, Value};
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value,
+};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout_at};
-use tollkeeper_core::RedisUrl;
+use tokio::time::{Instant, timeout, timeout_at};
+use tollkeeper_core::{HostPort, RedisUrl, Secret};
 
-use super::reach::Route;
+use super::reach::{Route, Trust};
 use super::wire::{Fate, Stream, Wire};
 use super::{Command, Driver, Fault, Link, Reply};
+use crate::examine::Wanted;
 
 /// Commands that wait to be written, on each connection.
 const PIPELINE_BUFFER: usize = 256;
@@ -21,40 +26,82 @@ const PIPELINE_BUFFER: usize = 256;
 /// Longer than anybody waits.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(3600);
 
+/// How often one is tried who says nothing unasked.
+const TRY_EVERY: Duration = Duration::from_secs(10);
+
 /// How we are called in the server's list of clients.
 const NAME: &str = "tollkeeper";
 
-/// Opens connections to one server.
-#[derive(Debug)]
-pub(crate) struct Client {
-    url: RedisUrl,
-    route: Route,
+/// How the servers of one store are reached: who we are, whom we trust, how long it may take.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    user: Option<Secret>,
+    password: Option<Secret>,
+    database: u16,
+    trust: Option<Trust>,
     patience: Duration,
 }
 
-impl Client {
-    /// A client of the server at `url`. `ca` is a PEM text of the authorities that are trusted
-    /// instead of the system's; connecting takes at most `patience`.
+impl Access {
+    /// As `url` says. `ca` is a PEM text of the authorities that are trusted instead of the
+    /// system's; connecting takes at most `patience`.
     pub(crate) fn new(
         url: &RedisUrl,
         ca: Option<&[u8]>,
         patience: Duration,
     ) -> Result<Self, Fault> {
-        let route = Route::new(&url.address, ca)?;
-        Ok(Self { url: url.clone(), route, patience: patience.min(LONGEST_PATIENCE) })
+        Ok(Self {
+            user: url.user.as_ref().map(Secret::new),
+            password: url.password.clone(),
+            database: url.database,
+            trust: url.is_tls().then(|| Trust::new(ca)).transpose()?,
+            patience: patience.min(LONGEST_PATIENCE),
+        })
     }
 
+    /// The same for servers that have users of their own.
+    pub(crate) fn of(&self, user: Option<&Secret>, password: Option<&Secret>) -> Self {
+        let (user, password) = (user.cloned(), password.cloned());
+        Self { user, password, database: 0, ..self.clone() }
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// A client of the server at `place`, which should be what is `wanted`.
+    pub(crate) fn client(&self, place: &HostPort, wanted: Wanted) -> Result<Client, Fault> {
+        let route = Route::tcp(place, self.trust.as_ref())?;
+        Ok(Client { access: self.clone(), route, wanted })
+    }
+
+    /// A client of the one server behind a socket.
+    pub(crate) fn socket(&self, path: &Path) -> Client {
+        let route = Route::Unix { path: path.to_owned() };
+        Client { access: self.clone(), route, wanted: Wanted::Single }
+    }
+}
+
+/// Opens connections to one server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    access: Access,
+    route: Route,
+    wanted: Wanted,
+}
+
+impl Client {
     /// Says who we are, all in one round trip.
     async fn sign_in(&self, line: &Line) -> Result<(), Fault> {
         let (mut needed, mut rest) = (Vec::new(), Vec::new());
-        let (user, password) = (self.url.user.as_ref(), self.url.password.as_ref());
+        let Access { user, password, database, .. } = &self.access;
         if user.is_some() || password.is_some() {
-            let auth = user.into_iter().fold(Command::new("AUTH"), Command::arg);
+            let auth = user.iter().map(Secret::expose).fold(Command::new("AUTH"), Command::arg);
             // A user who needs no password signs in all the same.
-            needed.push(auth.arg(password.map_or("", |password| password.expose())));
+            needed.push(auth.arg(password.as_ref().map_or("", Secret::expose)));
         }
-        if self.url.database != 0 {
-            needed.push(Command::new("SELECT").arg(self.url.database.to_string()));
+        if *database != 0 {
+            needed.push(Command::new("SELECT").arg(database.to_string()));
         }
         let client = || Command::new("CLIENT");
         rest.push(client().arg("SETNAME").arg(NAME));
@@ -74,19 +121,67 @@ impl Client {
             None => Ok(()),
         }
     }
+
+    /// Listens to what is said on a channel, over a connection of its own.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Ear, Fault> {
+        let silent = |_| Fault::Unconnected { text: "no answer in time".to_owned() };
+        timeout(self.access.patience, self.subscribe(channel)).await.map_err(silent)?
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<Ear, Fault> {
+        let (wire, fate) = Wire::new(self.route.open().await?);
+        let Access { user, password, .. } = &self.access;
+        let mut who = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if let Some(user) = user {
+            who = who.set_username(user.expose());
+        }
+        if user.is_some() || password.is_some() {
+            who = who.set_password(password.as_ref().map_or("", Secret::expose));
+        }
+        let lost = |error: RedisError| broken(&error, &fate).unsent();
+        let mut heard = PubSub::new(&who, wire).await.map_err(lost)?;
+        heard.subscribe(channel).await.map_err(lost)?;
+        Ok(Ear { heard, patience: self.access.patience })
+    }
+}
+
+/// A connection over which a server speaks unasked.
+pub(crate) struct Ear {
+    heard: PubSub,
+    patience: Duration,
+}
+
+impl Ear {
+    /// What is said next; `None` when nothing more will be said. It is tried now and then whether
+    /// there is still somebody.
+    pub(crate) async fn hear(&mut self) -> Option<String> {
+        loop {
+            let next = timeout(TRY_EVERY, self.heard.on_message().next()).await;
+            if let Ok(message) = next {
+                return message.map(|message| message.get_payload().unwrap_or_default());
+            }
+            let pinged = timeout(self.patience, self.heard.ping::<Value>()).await;
+            pinged.ok()?.ok()?;
+        }
+    }
 }
 
 impl Driver for Client {
     type Link = Line;
 
     fn patience(&self) -> Duration {
-        self.patience
+        self.access.patience
+    }
+
+    fn wanted(&self) -> Wanted {
+        self.wanted
     }
 
     async fn connect(&self) -> Result<Line, Fault> {
-        let until = Instant::now() + self.patience;
+        let patience = self.access.patience;
+        let until = Instant::now() + patience;
         let silent = |what: &str| {
-            let text = format!("{what} within {:?}{}", self.patience, self.route.if_silent());
+            let text = format!("{what} within {patience:?}{}", self.route.if_silent());
             Fault::Unconnected { text }
         };
         let opened = timeout_at(until, self.route.open()).await;
@@ -132,13 +227,21 @@ impl Link for Line {
         if let Some(end) = self.end() {
             return Err(end);
         }
-        let mut packed = Cmd::new();
-        for arg in command.args() {
-            packed.arg(arg);
-        }
-        let value = self.connection.clone().req_packed_command(&packed).await;
+        let value = self.connection.clone().req_packed_command(&packed(command)).await;
         self.fate.answered();
         reply(value.map_err(|error| broken(&error, &self.fate))?)
+    }
+
+    async fn call_after(&self, first: &Command, command: &Command) -> Result<Reply, Fault> {
+        if let Some(end) = self.end() {
+            return Err(end);
+        }
+        let mut both = Pipeline::new();
+        both.add_command(packed(first)).add_command(packed(command));
+        let values = self.connection.clone().req_packed_commands(&both, 1, 1).await;
+        self.fate.answered();
+        let values = values.map_err(|error| broken(&error, &self.fate))?;
+        reply(values.into_iter().next().unwrap_or(Value::Nil))
     }
 
     fn end(&self) -> Option<Fault> {
@@ -152,6 +255,14 @@ impl Link for Line {
     fn close(&self) {
         self.task.abort();
     }
+}
+
+fn packed(command: &Command) -> Cmd {
+    let mut packed = Cmd::new();
+    for arg in command.args() {
+        packed.arg(arg);
+    }
+    packed
 }
 
 fn reply(value: Value) -> Result<Reply, Fault> {

@@ -12,32 +12,43 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::TlsConnector;
-use tollkeeper_core::RedisAddress;
+use tollkeeper_core::HostPort;
 
 use super::Fault;
 use super::wire::Stream;
 
+/// Whom we trust to be a server of ours.
+#[derive(Clone)]
+pub(super) struct Trust(TlsConnector);
+
+impl Trust {
+    /// `ca` is a PEM text of the authorities that are trusted instead of the system's.
+    pub(super) fn new(ca: Option<&[u8]>) -> Result<Self, Fault> {
+        connector(ca).map(Self).map_err(unconnected)
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trust")
+    }
+}
+
 /// The way to a server.
 pub(super) enum Route {
-    Tcp { host: String, port: u16, tls: Option<(TlsConnector, ServerName<'static>)> },
+    Tcp { place: HostPort, tls: Option<(TlsConnector, ServerName<'static>)> },
     Unix { path: PathBuf },
 }
 
 impl Route {
-    /// The way to `address`. `ca` is a PEM text of the authorities that are trusted instead of the
-    /// system's.
-    pub(super) fn new(address: &RedisAddress, ca: Option<&[u8]>) -> Result<Self, Fault> {
-        let (host, port, tls) = match address {
-            RedisAddress::Tcp { host, port, tls } => (host.clone(), *port, *tls),
-            RedisAddress::Unix { path } => return Ok(Self::Unix { path: path.clone() }),
+    /// The way to a port, with TLS where somebody is trusted.
+    pub(super) fn tcp(place: &HostPort, trust: Option<&Trust>) -> Result<Self, Fault> {
+        let secured = |Trust(connector): &Trust| {
+            let name = ServerName::try_from(place.host.clone())
+                .map_err(|_| unconnected("its name cannot stand in a certificate".to_owned()))?;
+            Ok((connector.clone(), name))
         };
-        if !tls {
-            return Ok(Self::Tcp { host, port, tls: None });
-        }
-        let name = ServerName::try_from(host.clone())
-            .map_err(|_| unconnected("its name cannot stand in a certificate".to_owned()))?;
-        let tls = Some((connector(ca).map_err(unconnected)?, name));
-        Ok(Self::Tcp { host, port, tls })
+        Ok(Self::Tcp { place: place.clone(), tls: trust.map(secured).transpose()? })
     }
 
     /// What a server may be that stays silent: one that waits for the end of a line.
@@ -58,9 +69,9 @@ impl Route {
 
     pub(super) async fn open(&self) -> Result<Box<dyn Stream>, Fault> {
         match self {
-            Self::Tcp { host, port, tls: None } => Ok(Box::new(connect(host, *port).await?)),
-            Self::Tcp { host, port, tls: Some((connector, name)) } => {
-                let stream = connect(host, *port).await?;
+            Self::Tcp { place, tls: None } => Ok(Box::new(connect(place).await?)),
+            Self::Tcp { place, tls: Some((connector, name)) } => {
+                let stream = connect(place).await?;
                 let secured = connector.connect(name.clone(), stream).await;
                 Ok(Box::new(secured.map_err(|error| unconnected(tls_trouble(&error)))?))
             }
@@ -79,8 +90,8 @@ impl fmt::Debug for Route {
 }
 
 /// The first of a host's addresses that takes the connection.
-async fn connect(host: &str, port: u16) -> Result<TcpStream, Fault> {
-    let found = lookup_host((host, port)).await;
+async fn connect(place: &HostPort) -> Result<TcpStream, Fault> {
+    let found = lookup_host((place.host.as_str(), place.port)).await;
     let found = found.map_err(|error| unconnected(nowhere(&format!(": {error}"))))?;
     let tries: Vec<_> = found.map(|address| Box::pin(TcpStream::connect(address))).collect();
     if tries.is_empty() {
@@ -172,20 +183,21 @@ mod tests {
     async fn what_is_written_leaves_at_once() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(connect("127.0.0.1", port).await.unwrap().nodelay().unwrap());
-        assert!(connect("localhost", port).await.unwrap().nodelay().unwrap());
+        for host in ["127.0.0.1", "localhost"] {
+            let place = HostPort { host: host.to_owned(), port };
+            assert!(connect(&place).await.unwrap().nodelay().unwrap());
+        }
     }
 
     #[test]
     fn a_ca_without_a_certificate_is_refused() {
-        let address = RedisAddress::Tcp { host: "a.b".to_owned(), port: 1, tls: true };
         for (ca, said) in [
             ("", "`store.ca` holds no certificate in PEM"),
             ("no PEM", "`store.ca` holds no certificate in PEM"),
             ("-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n", "cannot be read"),
             ("-----BEGIN CERTIFICATE-----\n", "`store.ca` cannot be read"),
         ] {
-            let Err(Fault::Unconnected { text }) = Route::new(&address, Some(ca.as_bytes())) else {
+            let Err(Fault::Unconnected { text }) = Trust::new(Some(ca.as_bytes())) else {
                 panic!("{ca}")
             };
             assert!(text.contains(said), "{text}");

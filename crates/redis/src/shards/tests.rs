@@ -1,3 +1,5 @@
+//! Where keys lie: by a formula that is told, whatever the order, and moving as little as can be.
+
 use super::*;
 
 fn places(names: &[&str]) -> Vec<Place> {
@@ -12,17 +14,20 @@ fn lies_at<'a>(names: &[&'a str], tag: &str) -> &'a str {
 #[test]
 fn the_formula_is_the_one_that_is_told() {
     let names = ["10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"];
+    let seeds = [0xbc54_d24f_5eb8_4857, 0x7823_4506_eeb2_3005, 0xde48_1a36_fae6_d394];
+    assert_eq!(places(&names).iter().map(|place| place.seed).collect::<Vec<u64>>(), seeds);
     let table = [
-        ("alice", "10.0.0.1:6379"),
-        ("bob", "10.0.0.1:6379"),
-        ("global", "10.0.0.1:6379"),
-        ("203.0.113.7", "10.0.0.1:6379"),
-        ("a%3Ab", "10.0.0.1:6379"),
+        ("alice", 2, 0xf181_cc78_d662_7ffe),
+        ("bob", 0, 0x6ce7_9fe8_053d_86f1),
+        ("global", 2, 0xfae0_8432_8571_4e2a),
+        ("203.0.113.7", 2, 0xdf82_2e25_be35_d7c2),
+        ("acme", 0, 0xb879_2251_b46f_a104),
+        ("a%3Ab", 0, 0xe3d5_cef6_c52a_4384),
+        ("%all", 1, 0x86ff_0be6_22bf_319e),
     ];
-    for (tag, expected) in table {
-        let scores: Vec<String> =
-            places(&names).iter().map(|place| format!("{:016x}", place.score(tag))).collect();
-        assert_eq!(lies_at(&names, tag), expected, "{tag}: {scores:?}");
+    for (tag, nth, score) in table {
+        assert_eq!(lies_at(&names, tag), names[nth], "{tag}");
+        assert_eq!(places(&names)[nth].score(tag), score, "{tag}");
     }
 }
 

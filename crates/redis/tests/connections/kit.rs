@@ -1,22 +1,19 @@
 //! URLs, stores and clients of the tests, and waiting for what must come.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use tokio::time::{interval, timeout};
+use tokio::time::timeout;
 use tollkeeper_core::{
     Answer, Check, Quota, Ran, RedisAddress, RedisUrl, Request, Secret, Store, StoreError,
 };
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::redis_server::RedisServer;
 
+pub(crate) use crate::until::{PATIENCE, until};
+
 /// Who signs in, in no message to be seen.
 pub(crate) const USER: &str = "allegra";
 pub(crate) const PASSWORD: &str = "op:n/se%s@me";
-
-/// How long anything may take that must come at all.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-const TICK: Duration = Duration::from_millis(2);
 
 /// A server on a port of loopback.
 pub(crate) fn url_of(port: u16) -> RedisUrl {
@@ -57,20 +54,6 @@ pub(crate) async fn ask(store: &RedisStore) -> Result<Answer, StoreError> {
 /// The same, and it must be answered soon, or fail soon.
 pub(crate) async fn ask_soon(store: &RedisStore) -> Result<Answer, StoreError> {
     timeout(PATIENCE, ask(store)).await.unwrap()
-}
-
-/// Waits until there is something.
-pub(crate) async fn until<T>(what: &str, mut find: impl AsyncFnMut() -> Option<T>) -> T {
-    let waited = timeout(PATIENCE, async {
-        let mut ticks = interval(TICK);
-        loop {
-            ticks.tick().await;
-            if let Some(found) = find().await {
-                return found;
-            }
-        }
-    });
-    waited.await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
 /// Waits until a decision is taken.

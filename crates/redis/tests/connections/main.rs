@@ -11,5 +11,7 @@ mod many;
 mod refusals;
 mod strangers;
 mod tls;
+#[path = "../kit/until.rs"]
+mod until;
 mod urls;
 mod users;

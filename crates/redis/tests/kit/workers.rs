@@ -1,4 +1,6 @@
-//! Processes that ask a server together. The test's own program is started again as each of them.
+//! Processes that ask a store together. The test's own program is started again as each of them.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,7 +12,7 @@ use std::time::Duration;
 pub(crate) const PROCESSES: u64 = 4;
 pub(crate) const CALLERS: u64 = 64;
 
-/// Tells a process that it is a worker, which one, and where the server is.
+/// Tells a process that it is a worker, which one, and where the store is.
 const MARK: &str = "TOLLKEEPER_TEST_WORKER";
 
 /// Begins what a worker says, among all that the test harness prints.
@@ -29,10 +31,10 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Starts the processes, in each of which the test `name` calls [`serve`]. Returns when all
-    /// are connected to the server on `port`.
-    pub(crate) fn start(name: &str, port: u16) -> Self {
+    /// are connected to the store at `place`, which is for them to understand.
+    pub(crate) fn start(name: &str, place: &str) -> Self {
         let (sender, said) = channel();
-        let children = (0..PROCESSES).map(|nth| start(name, nth, port, sender.clone())).collect();
+        let children = (0..PROCESSES).map(|nth| start(name, nth, place, sender.clone())).collect();
         let workers = Self { children, said };
         for _ in 0..PROCESSES {
             assert_eq!(workers.wait(), READY);
@@ -42,8 +44,13 @@ impl Workers {
 
     /// Gives all of them the same order, and adds up what they answer.
     pub(crate) fn all(&mut self, order: &str) -> u64 {
+        self.tell(order).iter().map(|said| number(order, said)).sum()
+    }
+
+    /// Gives all of them the same order; what they answer, in any order.
+    pub(crate) fn tell(&mut self, order: &str) -> Vec<String> {
         self.order(order);
-        (0..PROCESSES).map(|_| number(order, &self.wait())).sum()
+        (0..PROCESSES).map(|_| self.wait()).collect()
     }
 
     /// The same, while `meanwhile` is done again and again.
@@ -75,10 +82,10 @@ fn number(order: &str, said: &str) -> u64 {
     said.parse().unwrap_or_else(|_| panic!("{order}: {said}"))
 }
 
-fn start(name: &str, nth: u64, port: u16, said: Sender<String>) -> (Child, ChildStdin) {
+fn start(name: &str, nth: u64, place: &str, said: Sender<String>) -> (Child, ChildStdin) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(MARK, format!("{nth} {port}"))
+        .env(MARK, format!("{nth} {place}"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -96,15 +103,15 @@ fn start(name: &str, nth: u64, port: u16, said: Sender<String>) -> (Child, Child
     (child, input)
 }
 
-/// In a process that is a worker: its number, and the server's port.
-pub(crate) fn role() -> Option<(u64, u16)> {
+/// In a process that is a worker: its number, and where the store is.
+pub(crate) fn role() -> Option<(u64, String)> {
     let mark = std::env::var(MARK).ok()?;
-    let (nth, port) = mark.split_once(' ').unwrap();
-    Some((nth.parse().unwrap(), port.parse().unwrap()))
+    let (nth, place) = mark.split_once(' ').unwrap();
+    Some((nth.parse().unwrap(), place.to_owned()))
 }
 
 /// Obeys orders until there are no more.
-pub(crate) fn serve(mut obey: impl FnMut(&str) -> u64) {
+pub(crate) fn serve<T: ToString>(mut obey: impl FnMut(&str) -> T) {
     say(READY);
     for order in stdin().lines() {
         say(&obey(&order.unwrap()).to_string());

@@ -145,7 +145,7 @@ impl Field {
                     phase,
                     took_us,
                     allowed: verdict.allowed(),
-                    by_store: verdict.source() == Source::Store,
+                    by_store: verdict.source() != Source::Fallback,
                     failed_closed: verdict.failed_closed(),
                 });
                 asked.send_modify(|count| *count += 1);

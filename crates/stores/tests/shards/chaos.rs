@@ -25,7 +25,7 @@ struct House {
 impl House {
     /// Processes that ask these servers.
     fn new(servers: &[RedisServer], timeout_ms: u64) -> Self {
-        let mut workers = Workers::start("client::a_client", servers[0].port());
+        let mut workers = Workers::start("client::a_client", &servers[0].port().to_string());
         let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
         workers.all(&format!("open {timeout_ms}ms {PROCESSES} {LIMIT} {}", urls.join(" ")));
         let runtime = Runtime::new().unwrap();

@@ -33,6 +33,10 @@ impl Harness for OnShards {
         false
     }
 
+    fn is_one_whole(&self) -> bool {
+        false
+    }
+
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

@@ -48,7 +48,7 @@ async fn storm(store: &Arc<Whole<Shards>>, quotas: [Quota; 2], keys: [String; 2]
     let gate = Arc::new(Barrier::new(64));
     let callers = (0..CALLERS).map(|caller| {
         let (store, gate) = (Arc::clone(store), Arc::clone(&gate));
-        let (quotas, keys) = (quotas.clone(), keys.clone());
+        let (quotas, keys) = (quotas, keys.clone());
         tokio::spawn(async move {
             gate.wait().await;
             let mut admitted = 0;
@@ -82,7 +82,7 @@ fn nobody_is_admitted_beyond_a_limit_and_no_charge_is_left_behind() {
             let told = format!("{} and {}", wide.algorithm(), narrow.algorithm());
             let (quotas, keys) =
                 ([wide, narrow], [on(0, format!("w{nth}")), on(1, format!("n{nth}"))]);
-            let admitted = storm(&store, quotas.clone(), keys.clone()).await;
+            let admitted = storm(&store, quotas, keys.clone()).await;
             assert!(admitted <= NARROW, "{told}: {admitted}");
             assert!(admitted + CALLERS > NARROW, "{told}: {admitted}");
             let (_, left) = ask(&store, &quotas, &keys, 0, u128::MAX).await;

@@ -14,6 +14,9 @@ use crate::tls::Tls;
 /// Who looks after a server that has users.
 pub(super) const KEEPER: &str = "testkit";
 
+/// What the file of a sentinel is called.
+pub(super) const MIND: &str = "sentinel.conf";
+
 /// What a server is started with.
 #[derive(Debug)]
 pub struct Launch {
@@ -21,7 +24,9 @@ pub struct Launch {
     args: Vec<String>,
     pub(super) port: Option<Port>,
     /// Where nodes of a cluster talk to each other.
-    bus: Option<Port>,
+    pub(super) bus: Option<Port>,
+    /// A file that a sentinel keeps its mind in.
+    pub(super) mind: Option<String>,
     pub(super) password: Option<String>,
     pub(super) has_users: bool,
     pub(super) has_tls: bool,
@@ -37,6 +42,7 @@ impl Launch {
             args: Vec::new(),
             port: None,
             bus: None,
+            mind: None,
             password: None,
             has_users: false,
             has_tls: false,
@@ -94,6 +100,13 @@ impl Launch {
         Ok(self.args(&["--cluster-enabled", "yes", "--cluster-port", &number]))
     }
 
+    /// Makes it a sentinel that begins with these settings, a line for each.
+    #[must_use]
+    pub fn sentinel(mut self, settings: &str) -> Self {
+        self.mind = Some(settings.to_owned());
+        self
+    }
+
     /// Lets the test move the server's wall clock.
     #[must_use]
     pub fn fake_time(mut self) -> Self {
@@ -117,6 +130,9 @@ impl Launch {
         let mut command = Command::new(&self.program);
         if let Some(time) = time {
             time.apply(&mut command);
+        }
+        if self.mind.is_some() {
+            command.arg(folder.path().join(MIND)).arg("--sentinel");
         }
         let port = port.to_string();
         match self.has_tls {

@@ -1,0 +1,374 @@
+//! Owns [`Denied`]: denials that still hold, so that who is over a limit is told so without the
+//! store being asked.
+//!
+//! While nothing is given back, others can only make a key's state worse. So a denial of n units
+//! holds for every cost from n on until its retry has come, counted from when the call was sent, by
+//! this process's own clock, and a thousandth earlier since clocks drift. It admits nobody. It
+//! denies wrongly only what another process has given back, reset or raised meanwhile, and that for
+//! no longer than the setting says; what this process does itself is forgotten here at once.
+//!
+//! Not for `concurrency`, whose permits come back at any moment, and not for shadows, which deny
+//! nobody.
+
+use ahash::RandomState;
+use hashbrown::{Equivalent, HashMap};
+use parking_lot::Mutex;
+use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Outcome, Quota};
+use tollkeeper_policy::CompactString;
+
+/// Tables, each with a lock of its own.
+const TABLES: usize = 64;
+
+/// The most denials of one table: 64 k in all.
+const MOST: usize = 1024;
+
+/// How often a full table is looked through for what has passed.
+const LOOK_EVERY_US: u64 = 50_000;
+
+/// Denials that still hold.
+#[derive(Debug)]
+pub(crate) struct Denied {
+    tables: Vec<Mutex<Table>>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Table {
+    entries: HashMap<Name, Entry, RandomState>,
+    /// When something of this table was last amended: a denial that was asked for before is not
+    /// kept.
+    amended_us: Option<u64>,
+    looked_us: u64,
+}
+
+/// Which state has denied.
+#[derive(Debug, PartialEq, Eq)]
+struct Name {
+    limit: CompactString,
+    algorithm: Algorithm,
+    key: CompactString,
+}
+
+/// The same, of somebody who asks.
+#[derive(Hash)]
+struct Named<'a>(&'a str, Algorithm, &'a str);
+
+impl std::hash::Hash for Name {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Named(&self.limit, self.algorithm, &self.key).hash(state);
+    }
+}
+
+impl Equivalent<Name> for Named<'_> {
+    fn equivalent(&self, name: &Name) -> bool {
+        self.0 == name.limit && self.1 == name.algorithm && self.2 == name.key
+    }
+}
+
+/// A denial.
+#[derive(Debug)]
+struct Entry {
+    /// What was asked of the state that denied.
+    cost: u64,
+    sent_us: u64,
+    until_us: u64,
+    /// Which limits were asked together: the answer has the numbers of each.
+    together: u64,
+    answer: Answer,
+}
+
+impl Denied {
+    pub(crate) fn new() -> Self {
+        let hasher = RandomState::new();
+        let table = || Table {
+            entries: HashMap::with_hasher(hasher.clone()),
+            amended_us: None,
+            looked_us: 0,
+        };
+        Self { tables: (0..TABLES).map(|_| Mutex::new(table())).collect(), hasher }
+    }
+
+    /// A denial that holds for these checks: its numbers are as last seen, its times go on.
+    pub(crate) fn find(&self, checks: &[Check<'_>], now_us: u64) -> Option<Answer> {
+        let mut deny = checks.iter().enumerate().filter(|(_, check)| can_hold(check));
+        deny.find_map(|(nth, check)| self.find_by(checks, nth, check, now_us))
+    }
+
+    fn find_by(
+        &self,
+        checks: &[Check<'_>],
+        nth: usize,
+        check: &Check<'_>,
+        now_us: u64,
+    ) -> Option<Answer> {
+        let name = named(check);
+        let table = self.table(&name).lock();
+        let entry = table.entries.get(&name).filter(|entry| entry.until_us > now_us)?;
+        if check.cost < entry.cost || entry.together != self.together(checks) {
+            return None;
+        }
+        let denied = entry.answer.outcomes().get(nth)?;
+        let retry_after_us = retry_after_us(check.quota, denied, entry.cost, check.cost)?;
+        let passed_us = now_us.saturating_sub(entry.sent_us);
+        let outcomes = entry.answer.outcomes().iter().enumerate().map(|(at, outcome)| {
+            let retry = if at == nth { retry_after_us } else { outcome.retry_after_us };
+            aged(outcome, retry, passed_us)
+        });
+        Some(Answer::new(entry.answer.now_us.saturating_add(passed_us), false, outcomes))
+    }
+
+    /// Keeps a denial for as long as it holds and at most `most_us`. It was asked for at `sent_us`.
+    pub(crate) fn learn(&self, checks: &[Check<'_>], answer: &Answer, sent_us: u64, most_us: u64) {
+        if answer.allowed || most_us == 0 {
+            return;
+        }
+        let holds_us = |outcome: &Outcome| {
+            // Clocks drift.
+            let retry_us = outcome.retry_after_us.map_or(u64::MAX, |us| us - us / 1000);
+            retry_us.min(most_us)
+        };
+        let denials = checks.iter().zip(answer.outcomes());
+        let denials = denials.filter(|(check, outcome)| outcome.denies() && can_hold(check));
+        let Some((check, outcome)) = denials.max_by_key(|(_, outcome)| holds_us(outcome)) else {
+            return;
+        };
+        let entry = Entry {
+            cost: check.cost,
+            sent_us,
+            until_us: sent_us.saturating_add(holds_us(outcome)),
+            together: self.together(checks),
+            answer: answer.clone(),
+        };
+        let name = named(check);
+        let mut table = self.table(&name).lock();
+        if table.amended_us.is_some_and(|at_us| at_us >= sent_us) || !table.has_room(sent_us) {
+            return;
+        }
+        let Named(limit, algorithm, key) = name;
+        table.entries.insert(Name { limit: limit.into(), algorithm, key: key.into() }, entry);
+    }
+
+    /// Forgets a state's denial, since something was given back.
+    pub(crate) fn forget(&self, limit: &str, algorithm: Algorithm, key: &str, now_us: u64) {
+        let name = Named(limit, algorithm, key);
+        let mut table = self.table(&name).lock();
+        table.amended_us = table.amended_us.max(Some(now_us));
+        table.entries.remove(&name);
+    }
+
+    /// Forgets everything, since anything may have been raised or reset.
+    pub(crate) fn forget_all(&self, now_us: u64) {
+        for table in &self.tables {
+            let mut table = table.lock();
+            table.amended_us = table.amended_us.max(Some(now_us));
+            table.entries.clear();
+        }
+    }
+
+    /// How many are kept, some of which may have passed.
+    pub(crate) fn count(&self) -> usize {
+        self.tables.iter().map(|table| table.lock().entries.len()).sum()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any part of a hash will do")]
+    fn table(&self, name: &Named<'_>) -> &Mutex<Table> {
+        &self.tables[self.hasher.hash_one(name) as usize % TABLES]
+    }
+
+    fn together(&self, checks: &[Check<'_>]) -> u64 {
+        // By its quota too: a state can be asked for by several, such as a tier's or one that comes
+        // with the request, and what one of them denies another may admit.
+        let names = checks.iter().map(|check| (check.limit, check.key, check.shadow, check.quota));
+        self.hasher.hash_one(names.collect::<smallvec::SmallVec<[_; 4]>>())
+    }
+}
+
+impl Table {
+    /// Whether there is room for one more.
+    fn has_room(&mut self, now_us: u64) -> bool {
+        if self.entries.len() < MOST {
+            return true;
+        }
+        if now_us.saturating_sub(self.looked_us) < LOOK_EVERY_US {
+            return false;
+        }
+        self.looked_us = now_us;
+        self.entries.retain(|_, entry| entry.until_us > now_us);
+        self.entries.len() < MOST
+    }
+}
+
+fn named<'a>(check: &Check<'a>) -> Named<'a> {
+    Named(check.limit, check.quota.algorithm(), check.key)
+}
+
+/// Whether a denial by this limit lasts.
+fn can_hold(check: &Check<'_>) -> bool {
+    check.cost > 0 && !check.shadow && !matches!(check.quota, Quota::Concurrency(_))
+}
+
+/// When to retry for `cost` units, of which a smaller number was denied. `None` where only the
+/// store knows.
+fn retry_after_us(quota: &Quota, denied: &Outcome, smaller: u64, cost: u64) -> Option<Option<u64>> {
+    if cost == smaller || denied.retry_after_us.is_none() {
+        return Some(denied.retry_after_us);
+    }
+    if cost > quota.limit() {
+        return Some(None);
+    }
+    let after = |bucket: &Bucket| {
+        let more = u128::from(cost - smaller) * u128::from(bucket.unit());
+        let more_us = more.div_ceil(u128::from(bucket.drain()));
+        Some(denied.retry_after_us?.saturating_add(u64::try_from(more_us).ok()?))
+    };
+    match quota {
+        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(after(bucket)),
+        Quota::FixedWindow(_) => Some(denied.retry_after_us),
+        _ => None,
+    }
+}
+
+/// Numbers as last seen, so much later.
+fn aged(outcome: &Outcome, retry_after_us: Option<u64>, passed_us: u64) -> Outcome {
+    let least = u64::from(!outcome.allowed);
+    Outcome {
+        retry_after_us: retry_after_us.map(|us| us.saturating_sub(passed_us).max(least)),
+        reset_after_us: outcome.reset_after_us.saturating_sub(passed_us),
+        ..*outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn denial(retry_after_us: Option<u64>) -> Answer {
+        let outcome = Outcome {
+            allowed: false,
+            shadow: false,
+            limit: 10,
+            remaining: 0,
+            retry_after_us,
+            reset_after_us: 10 * SECOND,
+            delay_us: 0,
+        };
+        Answer::one(500, false, outcome)
+    }
+
+    fn bucket() -> Quota {
+        "10/s".parse::<tollkeeper_core::ShortLimit>().unwrap().quota(None).unwrap()
+    }
+
+    fn check<'a>(quota: &'a Quota, key: &'a str, cost: u64) -> [Check<'a>; 1] {
+        [Check { limit: "api", quota, key, cost, shadow: false }]
+    }
+
+    #[test]
+    fn it_holds_until_just_before_its_retry_and_no_longer_than_it_may() {
+        let quota = bucket();
+        let asked = check(&quota, "a", 1);
+        for (retry_us, most_us, holds_us) in [
+            (Some(100_000), SECOND, 99_900),
+            (Some(10 * SECOND), SECOND, SECOND),
+            (None, SECOND, SECOND),
+        ] {
+            let denied = Denied::new();
+            denied.learn(&asked, &denial(retry_us), 1_000, most_us);
+            assert!(denied.find(&asked, 1_000 + holds_us).is_none());
+            let found = denied.find(&asked, 999 + holds_us).unwrap();
+            assert!(!found.allowed);
+            assert_eq!(found.now_us, 500 + holds_us - 1);
+            let retry = retry_us.map(|us| us - (holds_us - 1));
+            assert_eq!(found.outcomes()[0].retry_after_us, retry);
+            assert_eq!(found.outcomes()[0].reset_after_us, 10 * SECOND - (holds_us - 1));
+        }
+    }
+
+    #[test]
+    fn it_holds_for_as_much_and_more_and_not_for_less() {
+        let quota = bucket();
+        let denied = Denied::new();
+        denied.learn(&check(&quota, "a", 3), &denial(Some(200_000)), 1_000, SECOND);
+        let retry = |cost| {
+            Some(denied.find(&check(&quota, "a", cost), 1_000)?.outcomes()[0].retry_after_us)
+        };
+        assert_eq!(retry(2), None);
+        assert_eq!(retry(0), None);
+        assert_eq!(retry(3), Some(Some(200_000)));
+        assert_eq!(retry(5), Some(Some(400_000)));
+        assert_eq!(retry(11), Some(None));
+        assert!(denied.find(&check(&quota, "b", 3), 1_000).is_none());
+        // When the log has room for more only the store knows.
+        let log = Quota::sliding_window_log(10, SECOND).unwrap();
+        denied.learn(&check(&log, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
+        assert!(denied.find(&check(&log, "a", 1), 1_000).is_some());
+        assert!(denied.find(&check(&log, "a", 2), 1_000).is_none());
+    }
+
+    #[test]
+    fn it_is_of_those_limits_that_were_asked_together() {
+        let quota = bucket();
+        let denied = Denied::new();
+        let [alone] = check(&quota, "a", 1);
+        let other = Check { limit: "other", ..alone };
+        denied.learn(&[alone], &denial(Some(200_000)), 1_000, SECOND);
+        assert!(denied.find(&[alone, other], 1_000).is_none());
+        assert!(denied.find(&[Check { shadow: true, ..alone }], 1_000).is_none());
+    }
+
+    /// Inline limits of one period share a state: who was denied by 10/s was denied by 1000/s too.
+    #[test]
+    fn it_is_of_the_quota_that_denied() {
+        let (quota, wider) = (bucket(), Quota::fixed_window(1000, SECOND).unwrap());
+        let narrow = Quota::fixed_window(10, SECOND).unwrap();
+        let denied = Denied::new();
+        denied.learn(&check(&narrow, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
+        assert!(denied.find(&check(&narrow, "a", 1), 1_000).is_some());
+        assert!(denied.find(&check(&wider, "a", 1), 1_000).is_none());
+        assert!(denied.find(&check(&quota, "a", 1), 1_000).is_none());
+    }
+
+    #[test]
+    fn what_comes_back_at_any_moment_is_not_kept() {
+        let permits = Quota::concurrency(10, SECOND).unwrap();
+        let quota = bucket();
+        let denied = Denied::new();
+        denied.learn(&check(&permits, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
+        denied.learn(&check(&quota, "a", 1), &denial(Some(200_000)), 1_000, 0);
+        assert_eq!(denied.count(), 0);
+    }
+
+    #[test]
+    fn what_was_asked_before_something_was_given_back_is_not_kept() {
+        let quota = bucket();
+        let asked = check(&quota, "a", 1);
+        let denied = Denied::new();
+        denied.learn(&asked, &denial(Some(200_000)), 1_000, SECOND);
+        denied.forget("api", Algorithm::TokenBucket, "a", 2_000);
+        assert!(denied.find(&asked, 2_000).is_none());
+        denied.learn(&asked, &denial(Some(200_000)), 2_000, SECOND);
+        assert!(denied.find(&asked, 2_001).is_none());
+        denied.learn(&asked, &denial(Some(200_000)), 2_001, SECOND);
+        assert!(denied.find(&asked, 2_001).is_some());
+        denied.forget_all(3_000);
+        assert_eq!(denied.count(), 0);
+    }
+
+    #[test]
+    fn it_is_bounded_and_what_has_passed_makes_room() {
+        let quota = bucket();
+        let denied = Denied::new();
+        let keys: Vec<String> = (0..TABLES * MOST * 2).map(|nth| nth.to_string()).collect();
+        for key in &keys {
+            denied.learn(&check(&quota, key, 1), &denial(Some(200_000)), LOOK_EVERY_US, SECOND);
+        }
+        assert_eq!(denied.count(), TABLES * MOST);
+        let later_us = 2 * SECOND;
+        for key in &keys[..1000] {
+            denied.learn(&check(&quota, key, 1), &denial(Some(200_000)), later_us, SECOND);
+            assert!(denied.find(&check(&quota, key, 1), later_us).is_some());
+        }
+    }
+}
