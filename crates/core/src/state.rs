@@ -64,13 +64,10 @@ impl State {
     #[inline]
     pub fn step(&mut self, quota: &Quota, cost: u64, permit: u128, now_us: u64) -> Step {
         match (quota, self) {
-            (Quota::TokenBucket(bucket), Self::Debt(state)) => {
-                let admission = token_bucket::admit(bucket, state, cost, now_us);
-                state.step(bucket, admission, cost, now_us)
-            }
-            (Quota::Gcra(bucket), Self::Debt(state)) => {
-                let admission = gcra::admit(bucket, state, cost, now_us);
-                state.step(bucket, admission, cost, now_us)
+            (Quota::TokenBucket(bucket) | Quota::Gcra(bucket), Self::Debt(state)) => {
+                let (step, after) = state.take(bucket, cost, now_us);
+                *state = after;
+                step
             }
             (Quota::LeakingBucket(leak), Self::Debt(state)) => {
                 let admission = leaking_bucket::admit(leak, state, cost, now_us);

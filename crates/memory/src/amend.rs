@@ -4,7 +4,7 @@ use tollkeeper_core::{Amended, Amendment, Change, Clock, Quota, State};
 
 use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
-use crate::shard::{Id, Shard, Under};
+use crate::shard::{Id, Keys, Under};
 use crate::stats::Counters;
 use crate::table::{Early, Table};
 
@@ -21,8 +21,9 @@ pub(crate) fn amend(
     if !id.fingerprint.is_possible() {
         return Amended::Unknown;
     }
-    let mut shard = table.lock_of(id);
-    let now_us = Early::read(clock).now_us(clock, &mut shard);
+    let mut shard = table.shard_of(id).lock();
+    let seen_us = shard.seen_us(id, &table.common);
+    let now_us = Early::read(clock).now_us(clock, seen_us);
     let rooms = RoomMaker::new(table, counters, settings, now_us);
     let under = Under { common: &table.common, limit, quota, now_us };
     let mut target = Target { rooms, shard: &mut shard, id, amendment, under, now_us };
@@ -39,18 +40,18 @@ pub(crate) fn amend(
 const DONE: Amended = Amended::Done { forgiven: 0 };
 
 /// The state that an amendment names.
-struct Target<'a> {
+struct Target<'a, 'b> {
     rooms: RoomMaker<'a>,
-    shard: &'a mut Shard,
+    shard: &'a mut Keys<'b>,
     id: Id,
     amendment: &'a Amendment<'a>,
     under: Under<'a>,
     now_us: u64,
 }
 
-impl Target<'_> {
+impl Target<'_, '_> {
     /// Where the state is, if there is one that has not expired.
-    fn live(&self) -> Option<usize> {
+    fn live(&mut self) -> Option<usize> {
         let at = self.shard.find(self.id)?;
         (self.shard.expires_us(at, self.under.common) > self.now_us).then_some(at)
     }

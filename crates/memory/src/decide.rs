@@ -1,18 +1,18 @@
 //! One request, decided under its locks: look at every limit, then charge all or none.
 
-use parking_lot::MutexGuard;
 use smallvec::SmallVec;
+use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
 use tollkeeper_core::{
-    Admission, Answer, Check, Clock, Outcome, Request, State, StoreError, Ticket,
+    Admission, Answer, Check, Clock, Outcome, Quota, Request, State, StoreError, Ticket,
 };
 
 use crate::fingerprint::Fingerprint;
 use crate::names::Names;
+use crate::packed::Stepped;
 use crate::room::{Room, RoomMaker};
-use crate::settings::Settings;
-use crate::shard::{Id, Reservation, Shard, Under};
-use crate::stats::Counters;
-use crate::table::{Early, Locked, Table};
+use crate::shard::{Id, Keys, Reservation, Under};
+use crate::store::MemoryStore;
+use crate::table::{Early, Locked};
 
 /// What one limit decided by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,26 +34,17 @@ struct Look {
     room: Room,
 }
 
-/// What a decision is taken with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Decider<'a, C> {
-    pub(crate) table: &'a Table,
-    pub(crate) counters: &'a Counters,
-    pub(crate) settings: &'a Settings,
-    pub(crate) clock: &'a C,
-}
-
-impl<'a, C: Clock> Decider<'a, C> {
+impl<C: Clock> MemoryStore<C> {
     fn under<'b>(&'b self, check: &Check<'b>, now_us: u64) -> Under<'b> {
         Under { common: &self.table.common, limit: check.limit, quota: check.quota, now_us }
     }
 
-    fn rooms(&self, now_us: u64) -> RoomMaker<'a> {
-        RoomMaker::new(self.table, self.counters, self.settings, now_us)
+    fn rooms(&self, now_us: u64) -> RoomMaker<'_> {
+        RoomMaker::new(&self.table, &self.counters, &self.settings, now_us)
     }
 
     /// Decides `request`; `touched` is how many entries of others the call looked at.
-    pub(crate) fn decide(
+    pub(crate) fn decide_request(
         &self,
         request: &Request<'_>,
         touched: &mut usize,
@@ -61,8 +52,13 @@ impl<'a, C: Clock> Decider<'a, C> {
         match (request.checks(), request.ticket()) {
             (_, Some(Ticket { reserve_for_us: Some(_), .. })) => {}
             ([check], ticket) => {
-                let id = ticket.map_or(0, |ticket| ticket.id);
-                let Checked { now_us, charged, outcome } = self.decide_one(check, id, touched);
+                let (early, id) = (Early::read(&self.clock), self.table.id(check));
+                let permit = ticket.map_or(0, |ticket| ticket.id);
+                let Checked { now_us, charged, outcome } = match self.decide_known(early, id, check)
+                {
+                    Some(checked) => checked,
+                    None => self.decide_locked(early, id, check, permit, touched),
+                };
                 return Ok(Answer::one(now_us, charged, outcome));
             }
             _ => {}
@@ -70,71 +66,83 @@ impl<'a, C: Clock> Decider<'a, C> {
         self.decide_all(request, touched)
     }
 
-    /// The short way for what is asked most: one limit, and nothing reserved.
+    /// Decides one limit that may be no request; `None` if it is none.
     #[inline]
-    pub(crate) fn decide_one(
-        &self,
-        check: &Check<'_>,
-        permit: u128,
-        touched: &mut usize,
-    ) -> Checked {
-        let early = Early::read(self.clock);
-        let id = self.table.id(check);
-        let mut shard = self.table.lock_of(id);
-        let known = shard.find(id);
-        let now_us = early.now_us(self.clock, &mut shard);
-        let step =
-            known.and_then(|at| shard.step(at, self.under(check, now_us), check.cost, permit));
-        let Some(step) = step else {
-            return self.decide_new(shard, id, check, permit, now_us, touched);
-        };
-        let outcome = Outcome::of_step(check.quota, &step, check.shadow);
-        if shard.is_sweep_due() {
-            self.sweep(shard, self.rooms(now_us), touched);
+    pub(crate) fn check(&self, check: &Check<'_>) -> Option<Checked> {
+        let (early, id) = (Early::read(&self.clock), self.table.id(check));
+        if let Some(checked) = self.decide_known(early, id, check) {
+            // What is known was a request.
+            return Some(checked);
         }
-        Checked { now_us, charged: check.cost > 0 && outcome.allowed, outcome }
+        is_request(check).then(|| self.decide_locked(early, id, check, 0, &mut 0))
     }
 
-    /// Sweeps the shard of a call, then the one whose turn it is.
+    /// The short way for what is asked most: a known key whose state is in its line, in the quota's
+    /// own unit. `None` if it is not, and nothing was done.
+    #[inline]
+    fn decide_known(&self, early: Early, id: Id, check: &Check<'_>) -> Option<Checked> {
+        let held = self.table.shard_of(id).known(id)?;
+        let packed = held.state();
+        let unit = self.table.common.rows.get(packed.row())?.unit;
+        let now_us = |seen_us| early.now_us(&self.clock, seen_us);
+        let Stepped { step, packed, now_us } =
+            packed.step(check.quota, unit, check.cost, now_us)?;
+        if step.written {
+            held.set_state(packed);
+        }
+        drop(held);
+        if self.table.turns.is_due() {
+            self.sweep_next(now_us);
+        }
+        let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+        Some(Checked { now_us, charged: step.written && outcome.allowed, outcome })
+    }
+
+    /// Sweeps the shard whose turn it is.
     #[cold]
     #[inline(never)]
-    fn sweep(
-        &self,
-        mut shard: MutexGuard<'_, Shard>,
-        mut rooms: RoomMaker<'_>,
-        touched: &mut usize,
-    ) {
-        rooms.sweep(&mut shard);
-        drop(shard);
-        rooms.sweep_next();
-        *touched = rooms.budget.spent();
+    fn sweep_next(&self, now_us: u64) {
+        self.rooms(now_us).sweep_next();
     }
 
-    /// One limit, of a key that is not known yet.
+    /// One limit under its shard's mutex: of a key that is not known yet, or whose state is not in
+    /// its line.
     #[inline(never)]
-    fn decide_new(
+    fn decide_locked(
         &self,
-        mut shard: MutexGuard<'_, Shard>,
+        early: Early,
         id: Id,
         check: &Check<'_>,
         permit: u128,
-        now_us: u64,
         touched: &mut usize,
     ) -> Checked {
+        let mut shard = self.table.shard_of(id).lock();
+        let seen_us = shard.seen_us(id, &self.table.common);
+        let now_us = early.now_us(&self.clock, seen_us);
         let mut rooms = self.rooms(now_us);
-        let new = self.take_new(&mut shard, &mut rooms, id, check, permit, now_us);
-        *touched = rooms.budget.spent();
-        if shard.is_sweep_due() {
-            self.sweep(shard, rooms, touched);
+        let known = shard.find(id);
+        let step =
+            known.and_then(|at| shard.step(at, self.under(check, now_us), check.cost, permit));
+        let (charged, outcome) = match step {
+            Some(step) => {
+                let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+                (check.cost > 0 && outcome.allowed, outcome)
+            }
+            None => self.take_new(&mut shard, &mut rooms, id, check, permit, now_us),
+        };
+        if self.table.turns.is_due() {
+            rooms.sweep(&mut shard);
+            drop(shard);
+            rooms.sweep_next();
         }
-        let (charged, outcome) = new;
+        *touched = rooms.budget.spent();
         Checked { now_us, charged, outcome }
     }
 
     /// Takes a place for a new key, and charges it.
     fn take_new(
         &self,
-        shard: &mut Shard,
+        shard: &mut Keys<'_>,
         rooms: &mut RoomMaker<'_>,
         id: Id,
         check: &Check<'_>,
@@ -168,14 +176,13 @@ impl<'a, C: Clock> Decider<'a, C> {
         let checks = request.checks();
         let mut locked = self.table.lock_all(checks);
         // Under the locks, so that the readings that a key sees never step back by themselves.
-        let now_us = locked.now_us(self.clock);
+        let now_us = locked.now_us(&self.clock);
         let mut rooms = self.rooms(now_us);
 
         let mut sweep_due = false;
         for at in 0..checks.len() {
-            let shard = locked.shard(locked.ids[at]);
-            if shard.is_sweep_due() {
-                rooms.sweep(shard);
+            if self.table.turns.is_due() {
+                rooms.sweep(locked.shard(locked.ids[at]));
                 sweep_due = true;
             }
         }
@@ -213,7 +220,7 @@ impl<'a, C: Clock> Decider<'a, C> {
         Ok(Answer::new(now_us, charged, outcomes))
     }
 
-    fn look(&self, shard: &mut Shard, id: Id, check: &Check<'_>, now_us: u64) -> Look {
+    fn look(&self, shard: &mut Keys<'_>, id: Id, check: &Check<'_>, now_us: u64) -> Look {
         let known = shard.find(id);
         let admit = |state: &State| state.admit(check.quota, check.cost, now_us);
         let admission = known.and_then(|at| {
@@ -226,7 +233,7 @@ impl<'a, C: Clock> Decider<'a, C> {
     /// Charges one limit.
     fn write(
         &self,
-        shard: &mut Shard,
+        shard: &mut Keys<'_>,
         look: &Look,
         check: &Check<'_>,
         ticket: Option<Ticket>,
@@ -261,7 +268,7 @@ impl<'a, C: Clock> Decider<'a, C> {
     }
 
     /// Charges nothing; ties the state to a clock that stepped back, unless this is only a look.
-    fn leave(&self, shard: &mut Shard, look: &Look, check: &Check<'_>, now_us: u64) -> Outcome {
+    fn leave(&self, shard: &mut Keys<'_>, look: &Look, check: &Check<'_>, now_us: u64) -> Outcome {
         let outcome =
             |state: &State| Outcome::new(check.quota, state, look.admission, check.shadow, now_us);
         let left = shard.find(look.id).and_then(|at| {
@@ -272,6 +279,13 @@ impl<'a, C: Clock> Decider<'a, C> {
         });
         left.unwrap_or_else(|| outcome(&State::fresh(check.quota, now_us)))
     }
+}
+
+/// Whether a check is a request by itself. Permits need a name, which it has not.
+fn is_request(check: &Check<'_>) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&check.limit.len())
+        && (1..=MAX_KEY_BYTES).contains(&check.key.len())
+        && !matches!(check.quota, Quota::Concurrency(_))
 }
 
 /// Takes a place for every new key, and for every reservation. Leaves no place taken if the

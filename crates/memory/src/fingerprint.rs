@@ -1,24 +1,26 @@
-//! Owns [`Fingerprint`]: a state's identity in 127 bits, instead of its names.
+//! Owns [`Fingerprint`]: a state's identity in 126 bits, instead of its names.
 //!
 //! **The hash.** In the field of the prime p = 2^127 − 1, the names become blocks m₀, m₁, … below p
 //! and the fingerprint is Σ (m₂ᵢ + k₂ᵢ) · (m₂ᵢ₊₁ + k₂ᵢ₊₁), where each k is drawn at random when the
-//! store is made, plus a number of the algorithm's, drawn like them. Most names are two blocks, so
-//! that it is one multiplication of 127 bits. Blocks are below 2^125 and keys below 2^126: no sum of
-//! the two needs to be reduced.
+//! store is made, and k₀ for each algorithm. Most names are two blocks, so that it is one
+//! multiplication of 127 bits. Blocks are below 2^125 and keys below 2^126: no sum of the two needs
+//! to be reduced. The result is not reduced all the way either: the same names always come to the
+//! same number, and names that come to the same number are equal modulo p.
 //!
 //! **Why it is an identity.** Names are told apart by their algorithm and their blocks: a block holds
-//! at most 15 bytes, how many they are, and whether they are of a limit or of a key. Take two
-//! different names.
-//! - Another algorithm: the difference of the sums is 0 for at most one value of its number, of
-//!   2^126: a chance of 2^−126.
+//! at most 15 bytes, how many they are, and whether they are of a limit or of a key. The last bit
+//! is given up, so that two sums collide if their difference is 0, 1 or −1; the chance of each of
+//! them is, for two different names:
+//! - Another algorithm: whatever the other keys are, the difference is linear in one of the two k₀
+//!   with the factor m₁ + k₁. Either that is 0, or one k₀ of 2^126 is left: a chance of 2^−125.
 //! - Equally many pairs: in some pair one block differs, say m₀ from m₀′. Whatever the other keys
 //!   are, the difference of the sums is linear in k₁ with the factor m₀ − m₀′, which is not 0 modulo
-//!   p. So it is 0 for at most one k₁ of 2^126: a chance of 2^−126.
+//!   p. So it is one certain number for at most one k₁ of 2^126: a chance of 2^−126.
 //! - One has more pairs: its last product would have to be one certain number. Either its first
 //!   factor is 0, or there is at most one value for the second: a chance of 2^−125.
 //!
-//! So two names collide with a chance of at most 2^−125, whoever chose them, and among ten million
-//! keys some two with less than 2^−78. That is proven for whoever does not know the keys, and
+//! So two names collide with a chance below 2^−123, whoever chose them, and among ten million keys
+//! some two with less than 2^−77. That is proven for whoever does not know the keys, and
 //! nobody can learn them: no fingerprint leaves the store, in no answer, log or metric. What can
 //! show through is how long a call takes, hence where an entry lies; so its place goes by a keyed
 //! mix of the fingerprint ([`Fingerprinter::place`]) and not by its own bits.
@@ -35,7 +37,7 @@ use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
 const P: u128 = (1 << 127) - 1;
 
 /// Set in every fingerprint, so that none is zero.
-const TAKEN: u128 = 1 << 127;
+const TAKEN: u64 = 1 << 63;
 
 /// Bytes of text in a block.
 const BLOCK: usize = 15;
@@ -53,7 +55,10 @@ const OF_KEY: u8 = 1;
 pub(crate) struct Fingerprint([u64; 2]);
 
 impl Fingerprint {
-    /// That of names too long for any state: no sum is p.
+    /// A bit of the first word that no fingerprint has.
+    pub(crate) const SPARE: u64 = 1;
+
+    /// That of names too long for any state.
     const NOBODY: Self = Self([u64::MAX, u64::MAX]);
 
     /// Whether any state can have it.
@@ -68,16 +73,28 @@ impl Fingerprint {
     }
 
     #[inline]
-    fn new(number: u128) -> Self {
-        let [low, high] = halves(number | TAKEN);
-        Self([low, high])
+    fn new(sum: u128) -> Self {
+        let [low, high] = halves(folded(sum));
+        Self([low & !Self::SPARE, high | TAKEN])
+    }
+
+    #[inline]
+    pub(crate) fn of_words(words: [u64; 2]) -> Self {
+        Self(words)
+    }
+
+    #[inline]
+    pub(crate) fn words(self) -> [u64; 2] {
+        self.0
     }
 }
 
 /// The random keys of one store.
 pub(crate) struct Fingerprinter {
-    keys: [u128; BLOCKS],
-    algorithms: [u128; Algorithm::ALL.len()],
+    /// k₀ of each algorithm.
+    first: [u128; Algorithm::ALL.len()],
+    /// k₁, k₂, …
+    keys: [u128; BLOCKS - 1],
     place: [u64; 2],
 }
 
@@ -96,8 +113,8 @@ impl Fingerprinter {
         };
         let place = [draw(), draw()];
         let mut number = || whole(draw(), draw()) >> 2;
-        let keys = std::array::from_fn(|_| number());
-        Self { keys, algorithms: std::array::from_fn(|_| number()), place }
+        let first = std::array::from_fn(|_| number());
+        Self { first, keys: std::array::from_fn(|_| number()), place }
     }
 
     /// The fingerprint of a state.
@@ -107,37 +124,31 @@ impl Fingerprinter {
         if limit.len() > BLOCK || key.len() > BLOCK {
             return self.of_long(limit, algorithm, key);
         }
-        let blocks = [block(limit, OF_LIMIT), block(key, OF_KEY)];
-        Fingerprint::new(reduced(self.algorithms[number(algorithm)] + self.product(0, blocks)))
+        let [limit, key] = [block(limit, OF_LIMIT), block(key, OF_KEY)];
+        Fingerprint::new(multiplied(limit + self.first[number(algorithm)], key + self.keys[0]))
     }
 
+    #[inline(never)]
     fn of_long(&self, limit: &[u8], algorithm: Algorithm, key: &[u8]) -> Fingerprint {
         if limit.len() > MAX_NAME_BYTES || key.len() > MAX_KEY_BYTES {
             return Fingerprint::NOBODY;
         }
-        let mut sum = self.algorithms[number(algorithm)];
+        let mut keys = std::iter::once(&self.first[number(algorithm)]).chain(&self.keys);
+        // There is a key for each block.
+        let mut factor = |block: u128| block + keys.next().copied().unwrap_or(0);
+        let mut sum = 0;
         let mut first = None;
-        let mut at = 0;
         let mut add = |block: u128| match first.take() {
-            None => first = Some(block),
-            Some(first) => {
-                sum = reduced(sum + self.product(at, [first, block]));
-                at += 2;
-            }
+            None => first = Some(factor(block)),
+            Some(first) => sum = added(sum, multiplied(first, factor(block))),
         };
         each_block(limit, OF_LIMIT, &mut add);
         each_block(key, OF_KEY, &mut add);
         if let Some(first) = first {
             // No block is 0: this one is told from any other.
-            sum = reduced(sum + self.product(at, [first, 0]));
+            sum = added(sum, multiplied(first, factor(0)));
         }
         Fingerprint::new(sum)
-    }
-
-    /// The product of one pair, at most p.
-    #[inline]
-    fn product(&self, at: usize, [one, other]: [u128; 2]) -> u128 {
-        multiplied(one + self.keys[at], other + self.keys[at + 1])
     }
 
     /// Where an entry lies: all bits of this number are as good as random.
@@ -152,15 +163,7 @@ impl Fingerprinter {
 /// From 0 to 6.
 #[inline]
 fn number(algorithm: Algorithm) -> usize {
-    match algorithm {
-        Algorithm::TokenBucket => 0,
-        Algorithm::Gcra => 1,
-        Algorithm::LeakingBucket => 2,
-        Algorithm::FixedWindow => 3,
-        Algorithm::SlidingWindowLog => 4,
-        Algorithm::SlidingWindowCounter => 5,
-        _ => 6,
-    }
+    (algorithm as usize).min(Algorithm::ALL.len() - 1)
 }
 
 fn each_block(mut text: &[u8], mark: u8, add: &mut impl FnMut(u128)) {
@@ -198,30 +201,30 @@ fn marked(number: u128, length: usize, mark: u8) -> u128 {
     number | (length as u128) << 120 | u128::from(mark) << 124
 }
 
-/// A number below 2^128 without its highest bit, which counts as 1: the same modulo p.
+/// A number up to 2·p without its highest bit, which counts as 1: the same modulo p, and at most p.
 #[inline]
 fn folded(number: u128) -> u128 {
     (number & P) + (number >> 127)
 }
 
-/// The number below p that is the same modulo p.
+/// The sum of two numbers, modulo p.
 #[inline]
-fn reduced(number: u128) -> u128 {
-    let folded = folded(number);
-    if folded >= P { folded - P } else { folded }
+fn added(one: u128, other: u128) -> u128 {
+    // No sum of two numbers up to p passes 2·p, and what is folded from there is at most p.
+    folded(one) + folded(other)
 }
 
-/// The product of two numbers up to p, modulo p; at most p.
+/// The product of two numbers up to p, modulo p; at most 2·p.
 #[inline]
 fn multiplied(one: u128, other: u128) -> u128 {
     let ([one_low, one_high], [low, high]) = (halves(one), halves(other));
     let times = |one: u64, other: u64| u128::from(one) * u128::from(other);
-    // one · other = least + middle · 2^64 + most · 2^128, and 2^128 counts as 2. The high halves
-    // are below 2^63, so that the middle stays below 2^128.
+    // Words of 64 bits. The high halves are below 2^63, so that the middle stays below 2^128.
     let [middle_low, middle_high] = halves(times(one_low, high) + times(one_high, low));
-    let least = folded(times(one_low, low)) + folded(whole(0, middle_low));
-    let most = 2 * times(one_high, high) + 2 * u128::from(middle_high);
-    folded(folded(least) + most)
+    let (least, carry) = times(one_low, low).overflowing_add(whole(0, middle_low));
+    let most = times(one_high, high) + u128::from(middle_high) + u128::from(carry);
+    // least + most · 2^128, and 2^127 counts as 1: both parts are at most p.
+    (least & P) + (most << 1 | least >> 127)
 }
 
 #[inline]
@@ -275,11 +278,11 @@ mod tests {
         for &one in &numbers() {
             for &other in &numbers() {
                 let product = multiplied(one, other);
-                assert!(product <= P);
-                assert_eq!(reduced(product), slowly_multiplied(one, other), "{one} · {other}");
+                assert_eq!(product % P, slowly_multiplied(one, other), "{one} · {other}");
+                assert_eq!(folded(product) % P, product % P);
+                assert_eq!(added(one, other) % P, (one % P + other % P) % P);
             }
         }
-        assert_eq!((reduced(P), reduced(2 * P), reduced(P + 1), reduced(u128::MAX)), (0, 0, 1, 1));
     }
 
     fn blocks(limit: &str, key: &str) -> Vec<u128> {

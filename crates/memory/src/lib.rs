@@ -9,6 +9,7 @@ mod amend;
 mod clock;
 mod decide;
 mod fingerprint;
+mod line;
 mod lines;
 mod names;
 mod packed;
@@ -20,6 +21,7 @@ mod slots;
 mod stats;
 mod store;
 mod table;
+mod turn;
 mod whole;
 
 pub use clock::SystemClock;

@@ -13,9 +13,9 @@
 
 use tollkeeper_core::algorithm::debt::Debt;
 use tollkeeper_core::algorithm::fixed_window::WindowCount;
+use tollkeeper_core::algorithm::leaking_bucket;
 use tollkeeper_core::algorithm::sliding_window_counter::WindowPair;
-use tollkeeper_core::algorithm::{gcra, leaking_bucket, token_bucket};
-use tollkeeper_core::{Quota, State, Step};
+use tollkeeper_core::{Bucket, Quota, State, Step, Window};
 
 use crate::rows::{RowId, Unit};
 
@@ -36,6 +36,14 @@ const ELSEWHERE: u64 = 4;
 pub(crate) struct Packed {
     low: u64,
     high: u64,
+}
+
+/// What became of a packed state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stepped {
+    pub(crate) step: Step,
+    pub(crate) packed: Packed,
+    pub(crate) now_us: u64,
 }
 
 impl Packed {
@@ -73,6 +81,16 @@ impl Packed {
     }
 
     #[inline]
+    pub(crate) fn of_words([low, high]: [u64; 2]) -> Self {
+        Self { low, high }
+    }
+
+    #[inline]
+    pub(crate) fn words(self) -> [u64; 2] {
+        [self.low, self.high]
+    }
+
+    #[inline]
     pub(crate) fn row(self) -> RowId {
         let high = self.high >> NUMBERS & ((1 << ROW_HIGH) - 1);
         RowId::from_number(self.low >> TIME | high << ROW_LOW)
@@ -98,22 +116,6 @@ impl Packed {
         (self.numbers() >> COUNT, self.numbers() & ((1 << COUNT) - 1))
     }
 
-    #[inline]
-    fn debt(self, Unit { size, .. }: Unit) -> Debt {
-        Debt { debt: self.numbers(), unit: size, last_us: self.time() }
-    }
-
-    #[inline]
-    fn count(self, Unit { size, .. }: Unit) -> WindowCount {
-        WindowCount { window: self.time(), size_us: size, count: self.numbers() }
-    }
-
-    #[inline]
-    fn pair(self, Unit { size, .. }: Unit) -> WindowPair {
-        let (current, previous) = self.counts();
-        WindowPair { window: self.time(), size_us: size, current, previous }
-    }
-
     /// The same with other numbers, if they fit.
     #[inline]
     fn with(self, time: u64, numbers: u64) -> Option<Self> {
@@ -122,46 +124,97 @@ impl Packed {
         (time >> TIME == 0 && numbers >> NUMBERS == 0).then_some(Self { low, high })
     }
 
-    /// What [`State::step`] does, without unpacking; `None` if that is needed. Only for a state that
-    /// is written in the quota's own `unit`. What has expired counts as nothing by itself.
+    /// What [`State::step`] does, without unpacking; `None` if that is needed. `unit` is that of the
+    /// row. `now_us` gives the time to who says which one the state has seen. What has expired counts
+    /// as nothing by itself.
     #[inline]
     pub(crate) fn step(
         self,
         quota: &Quota,
         unit: Unit,
         cost: u64,
-        now_us: u64,
-    ) -> Option<(Step, Self)> {
-        match (quota, self.form()) {
-            (Quota::FixedWindow(window), WINDOW) => {
-                let mut state = self.count(unit);
+        now_us: impl FnOnce(u64) -> u64,
+    ) -> Option<Stepped> {
+        if let Quota::TokenBucket(bucket) | Quota::Gcra(bucket) = quota {
+            let state = self.debt_of(bucket, unit)?;
+            let now_us = now_us(state.last_us);
+            let (step, state) = state.take(bucket, cost, now_us);
+            let packed = self.with(state.last_us, state.debt)?;
+            return Some(Stepped { step, packed, now_us });
+        }
+        self.step_of_others(quota, unit, cost, now_us)
+    }
+
+    #[inline]
+    fn step_of_others(
+        self,
+        quota: &Quota,
+        unit: Unit,
+        cost: u64,
+        now_us: impl FnOnce(u64) -> u64,
+    ) -> Option<Stepped> {
+        match quota {
+            Quota::FixedWindow(window) => {
+                let mut state = self.count_of(window, unit)?;
+                let now_us = now_us(self.seen_us(unit));
                 let step = state.step(window, cost, now_us);
-                Some((step, self.with(state.window, state.count)?))
+                let packed = self.with(state.window, state.count)?;
+                Some(Stepped { step, packed, now_us })
             }
-            (Quota::SlidingWindowCounter(window), PAIR) => {
-                let mut state = self.pair(unit);
+            Quota::SlidingWindowCounter(window) => {
+                let mut state = self.pair_of(window, unit)?;
+                let now_us = now_us(self.seen_us(unit));
                 let step = state.step(window, cost, now_us);
                 let WindowPair { window, current, previous, .. } = state;
-                let fits = (current | previous) >> COUNT == 0;
-                let packed = fits.then(|| self.with(window, current << COUNT | previous));
-                Some((step, packed.flatten()?))
+                if (current | previous) >> COUNT != 0 {
+                    return None;
+                }
+                let packed = self.with(window, current << COUNT | previous)?;
+                Some(Stepped { step, packed, now_us })
             }
-            (quota, DEBT) => {
-                let mut state = self.debt(unit);
-                let (bucket, admission) = match quota {
-                    Quota::TokenBucket(bucket) => {
-                        (bucket, token_bucket::admit(bucket, &state, cost, now_us))
-                    }
-                    Quota::Gcra(bucket) => (bucket, gcra::admit(bucket, &state, cost, now_us)),
-                    Quota::LeakingBucket(leak) => {
-                        (leak.bucket(), leaking_bucket::admit(leak, &state, cost, now_us))
-                    }
-                    _ => return None,
-                };
-                let step = state.step(bucket, admission, cost, now_us);
-                Some((step, self.with(state.last_us, state.debt)?))
+            Quota::LeakingBucket(leak) => {
+                let mut state = self.debt_of(leak.bucket(), unit)?;
+                let now_us = now_us(state.last_us);
+                let admission = leaking_bucket::admit(leak, &state, cost, now_us);
+                let step = state.step(leak.bucket(), admission, cost, now_us);
+                let packed = self.with(state.last_us, state.debt)?;
+                Some(Stepped { step, packed, now_us })
             }
             _ => None,
+        }
+    }
+
+    /// The debt, if it is one and in this bucket's own unit.
+    #[inline]
+    fn debt_of(self, bucket: &Bucket, unit: Unit) -> Option<Debt> {
+        let same = unit.size == bucket.unit() && unit.drain == bucket.drain();
+        let debt = Debt { debt: self.numbers(), unit: bucket.unit(), last_us: self.time() };
+        (same && self.form() == DEBT).then_some(debt)
+    }
+
+    /// The count, if it is one and of a window of this size.
+    #[inline]
+    fn count_of(self, window: &Window, unit: Unit) -> Option<WindowCount> {
+        let size_us = window.size_us();
+        let count = WindowCount { window: self.time(), size_us, count: self.numbers() };
+        (unit.size == size_us && self.form() == WINDOW).then_some(count)
+    }
+
+    /// The counts, if there are two and of windows of this size.
+    #[inline]
+    fn pair_of(self, window: &Window, unit: Unit) -> Option<WindowPair> {
+        let size_us = window.size_us();
+        let (current, previous) = self.counts();
+        let pair = WindowPair { window: self.time(), size_us, current, previous };
+        (unit.size == size_us && self.form() == PAIR).then_some(pair)
+    }
+
+    /// The latest time that it is known to have been written at.
+    #[inline]
+    pub(crate) fn seen_us(self, unit: Unit) -> u64 {
+        match self.form() {
+            DEBT => self.time(),
+            _ => self.time().saturating_mul(unit.size),
         }
     }
 
@@ -175,10 +228,16 @@ impl Packed {
     /// The state, written in `unit`; `None` if it is elsewhere.
     #[inline]
     pub(crate) fn state(self, unit: Unit) -> Option<State> {
+        let (time, numbers, size) = (self.time(), self.numbers(), unit.size);
+        let (current, previous) = self.counts();
         match self.form() {
-            DEBT => Some(State::Debt(self.debt(unit))),
-            WINDOW => Some(State::Count(self.count(unit))),
-            PAIR => Some(State::Pair(self.pair(unit))),
+            DEBT => Some(State::Debt(Debt { debt: numbers, unit: size, last_us: time })),
+            WINDOW => {
+                Some(State::Count(WindowCount { window: time, size_us: size, count: numbers }))
+            }
+            PAIR => {
+                Some(State::Pair(WindowPair { window: time, size_us: size, current, previous }))
+            }
             _ => None,
         }
     }
@@ -274,9 +333,10 @@ mod tests {
         let Some(packed) = Packed::new(state, unit, row) else { return };
         let mut state = state.clone();
         let step = state.step(quota, cost, 0, now_us);
-        match packed.step(quota, unit, cost, now_us) {
+        match packed.step(quota, unit, cost, |_| now_us) {
             Some(stepped) => {
-                assert_eq!(stepped, (step, Packed::new(&state, unit, row).unwrap()));
+                let packed = Packed::new(&state, unit, row).unwrap();
+                assert_eq!(stepped, Stepped { step, packed, now_us });
             }
             None => assert_eq!(Packed::new(&state, unit, row), None),
         }

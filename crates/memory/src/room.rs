@@ -6,7 +6,7 @@ use tollkeeper_core::WhenFull;
 
 use crate::fingerprint::Fingerprint;
 use crate::settings::Settings;
-use crate::shard::Shard;
+use crate::shard::Keys;
 use crate::slots::Budget;
 use crate::stats::{Counters, count};
 use crate::table::Table;
@@ -55,7 +55,7 @@ impl<'a> RoomMaker<'a> {
     }
 
     /// Takes away a few entries of a shard that have expired.
-    pub(crate) fn sweep(&mut self, shard: &mut Shard) {
+    pub(crate) fn sweep(&mut self, shard: &mut Keys<'_>) {
         let swept = shard.sweep(SWEEP, &self.table.common, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl<'a> RoomMaker<'a> {
 
     /// Takes a place for a new key of `shard`. `own` are the states of the request itself, which
     /// never make room for each other.
-    pub(crate) fn take_key(&mut self, shard: &mut Shard, own: &[Fingerprint]) -> Room {
+    pub(crate) fn take_key(&mut self, shard: &mut Keys<'_>, own: &[Fingerprint]) -> Room {
         if shard.has_room() && try_take(&self.table.keys, self.settings.max_keys) {
             return Room::Yes;
         }

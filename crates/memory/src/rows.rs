@@ -88,30 +88,50 @@ type Level = Box<[OnceLock<Row>]>;
 
 #[derive(Debug)]
 pub(crate) struct Rows {
-    levels: [OnceLock<Level>; LEVELS],
+    /// The first level lies here: hardly any store has more rows.
+    first: [OnceLock<Row>; FIRST],
+    levels: [OnceLock<Level>; LEVELS - 1],
     random: RandomState,
 }
 
 impl Rows {
     pub(crate) fn new(random: RandomState) -> Self {
-        Self { levels: Default::default(), random }
+        Self { first: [const { OnceLock::new() }; FIRST], levels: Default::default(), random }
     }
 
     #[inline]
     pub(crate) fn get(&self, RowId(number): RowId) -> Option<&Row> {
+        match self.first.get(usize::from(number)) {
+            Some(row) => row.get(),
+            None => self.get_beyond(usize::from(number)),
+        }
+    }
+
+    #[cold]
+    fn get_beyond(&self, number: usize) -> Option<&Row> {
         // The levels' first rows are 0, 64, 192, …: 64 less than 64, 128, 256, …
-        let number = usize::from(number) + FIRST;
+        let number = number + FIRST;
         let level = (number / FIRST).ilog2() as usize;
-        self.levels.get(level)?.get()?.get(number - (FIRST << level))?.get()
+        self.level(level)?.get(number - (FIRST << level))?.get()
+    }
+
+    fn level(&self, level: usize) -> Option<&[OnceLock<Row>]> {
+        match level.checked_sub(1) {
+            None => Some(&self.first),
+            Some(level) => self.levels.get(level)?.get().map(|rows| &**rows),
+        }
     }
 
     /// The row of these, which is made if there is none; `None` if there is no place.
     pub(crate) fn find(&self, limit: &str, algorithm: Algorithm, unit: Unit) -> Option<RowId> {
         let hash = self.random.hash_one((limit, algorithm, unit));
         let row = || Row { unit, algorithm, limit: limit.into() };
-        for (level, rows) in self.levels.iter().enumerate() {
+        for level in 0..LEVELS {
             let size = FIRST << level;
-            let rows = rows.get_or_init(|| (0..size).map(|_| OnceLock::new()).collect());
+            if let Some(rows) = level.checked_sub(1).and_then(|level| self.levels.get(level)) {
+                rows.get_or_init(|| (0..size).map(|_| OnceLock::new()).collect());
+            }
+            let rows = self.level(level)?;
             for turn in 0..TRIES {
                 let at = usize::try_from(hash.rotate_right(16 * turn) % size as u64);
                 let at = at.unwrap_or(0);

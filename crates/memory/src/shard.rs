@@ -1,20 +1,19 @@
-//! Owns [`Shard`]: the keys and reservations that one lock guards, and how their states are read
-//! and written.
+//! Owns [`Shard`]: the keys and reservations that come, go and move under one mutex, and how their
+//! states are read and written.
 
 use std::hash::{BuildHasher, RandomState};
 
+use parking_lot::{Mutex, MutexGuard};
 use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::lines::{Entry, Lines};
+use crate::line::{self, Entry};
+use crate::lines::{Beside, Lines};
 use crate::names::Names;
 use crate::packed::Packed;
-use crate::rows::{Rows, Unit};
+use crate::rows::{RowId, Rows, Unit};
 use crate::slots::{Budget, Expires, Slots};
 use crate::whole::{Whole, Wholes};
-
-/// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
-const CALLS_PER_SWEEP: u32 = 32;
 
 /// What all shards of a store read.
 #[derive(Debug)]
@@ -55,82 +54,106 @@ pub(crate) struct Under<'a> {
     pub(crate) now_us: u64,
 }
 
+/// A decision on a known key reads the lines; what else there is changes only with the keys.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    lines: Lines<Names>,
-    /// The latest time that it has seen, by a clock that cannot step back.
-    latest_us: u64,
-    /// Calls so far, to tell every few of them apart.
-    calls: u32,
-    rest: Box<Rest>,
+    lines: Apart<Lines>,
+    inner: Apart<Mutex<Inner>>,
 }
 
-/// What few decisions need.
+/// Something in a line of the processor's cache of its own.
 #[derive(Debug)]
-struct Rest {
+#[repr(align(64))]
+struct Apart<T>(T);
+
+const _: () = assert!(size_of::<Apart<Lines>>() == 64);
+
+#[derive(Debug)]
+struct Inner {
+    beside: Beside<Names>,
     wholes: Wholes,
     reservations: Slots<Reservation>,
 }
 
 impl Shard {
-    pub(crate) fn new(random: &RandomState, number: usize, named: bool) -> Self {
+    /// For so many keys and no more.
+    pub(crate) fn new(random: &RandomState, number: usize, most: usize, named: bool) -> Self {
         let seed = random.hash_one((number, "shard"));
-        let rest = Box::new(Rest { wholes: Wholes::default(), reservations: Slots::new() });
-        Self { lines: Lines::new(seed, named), latest_us: 0, calls: 0, rest }
+        let inner = Inner {
+            beside: Beside::new(seed, named),
+            wholes: Wholes::default(),
+            reservations: Slots::new(),
+        };
+        Self { lines: Apart(Lines::new(most)), inner: Apart(Mutex::new(inner)) }
     }
 
-    /// The later of a reading, by a clock that cannot step back, and the latest before it.
+    /// The state of a known key under its own lock. `None` is nothing but a reason to take the
+    /// mutex and look again.
     #[inline]
-    pub(crate) fn not_before(&mut self, reading_us: u64) -> u64 {
-        self.latest_us = self.latest_us.max(reading_us);
-        self.latest_us
+    pub(crate) fn known(&self, id: Id) -> Option<line::Held<'_>> {
+        let (line, slot) = self.lines.0.spot(id.fingerprint, id.place)?;
+        line::Held::new(line, slot, id.fingerprint)
     }
 
-    /// Counts a call; whether it is one of those that sweep.
-    #[inline]
-    pub(crate) fn is_sweep_due(&mut self) -> bool {
-        self.calls = self.calls.wrapping_add(1);
-        self.calls.is_multiple_of(CALLS_PER_SWEEP)
+    pub(crate) fn lock(&self) -> Keys<'_> {
+        // A panic cannot leave a shard half written in a way that matters: nothing panics between
+        // two writes that belong together.
+        Keys { lines: &self.lines.0, inner: self.inner.0.lock() }
     }
 
-    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<Keys<'_>> {
+        Some(Keys { lines: &self.lines.0, inner: self.inner.0.try_lock()? })
+    }
+}
+
+/// A shard under its mutex. Every state that is read or written stays locked until this ends, so
+/// that all of it is one step.
+#[derive(Debug)]
+pub(crate) struct Keys<'a> {
+    lines: &'a Lines,
+    inner: MutexGuard<'a, Inner>,
+}
+
+impl Drop for Keys<'_> {
+    fn drop(&mut self) {
+        self.lines.release(&mut self.inner.beside);
+    }
+}
+
+impl Keys<'_> {
     pub(crate) fn find(&self, id: Id) -> Option<usize> {
         self.lines.find(id.fingerprint, id.place)
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.lines.has_room()
+        self.lines.has_room(&self.inner.beside)
     }
 
     pub(crate) fn reservations(&mut self) -> &mut Slots<Reservation> {
-        &mut self.rest.reservations
+        &mut self.inner.reservations
+    }
+
+    fn locked(&mut self, at: usize) -> Option<Entry> {
+        self.lines.locked(&mut self.inner.beside, at)
+    }
+
+    fn set(&mut self, at: usize, state: Packed) {
+        self.lines.set_state(&mut self.inner.beside, at, state);
+    }
+
+    /// Locks the state of a key, if it is known; the latest time that the state has seen.
+    pub(crate) fn seen_us(&mut self, id: Id, common: &Common) -> u64 {
+        let Some(Entry { state, .. }) = self.find(id).and_then(|at| self.locked(at)) else {
+            return 0;
+        };
+        if let Some(place) = state.place() {
+            return self.inner.wholes.get(place).map_or(0, |whole| whole.seen_us);
+        }
+        common.rows.get(state.row()).map_or(0, |row| state.seen_us(row.unit))
     }
 
     /// Asks, charges or anchors, and reads the numbers of the state at `at`.
-    #[inline]
     pub(crate) fn step(
-        &mut self,
-        at: usize,
-        under: Under<'_>,
-        cost: u64,
-        permit: u128,
-    ) -> Option<Step> {
-        let Under { common, quota, now_us, .. } = under;
-        let packed = self.lines.get(at)?.state;
-        if let Some(row) = common.rows.get(packed.row())
-            && row.unit == Unit::of(quota)
-            && let Some((step, packed)) = packed.step(quota, row.unit, cost, now_us)
-        {
-            if step.written {
-                self.lines.set(at, packed);
-            }
-            return Some(step);
-        }
-        self.step_unpacked(at, under, cost, permit)
-    }
-
-    #[inline(never)]
-    fn step_unpacked(
         &mut self,
         at: usize,
         under: Under<'_>,
@@ -151,7 +174,7 @@ impl Shard {
         under: Under<'_>,
         work: impl FnOnce(&mut State) -> (T, bool),
     ) -> Option<T> {
-        let packed = self.lines.get(at)?.state;
+        let packed = self.locked(at)?.state;
         let row = under.common.rows.get(packed.row());
         let Some((unit, state)) = row.and_then(|row| Some((row.unit, packed.state(row.unit)?)))
         else {
@@ -166,7 +189,7 @@ impl Shard {
             let same = Unit::of(under.quota) == unit;
             let same = same.then(|| Packed::new(&state, unit, packed.row())).flatten();
             let packed = same.unwrap_or_else(|| self.pack(state, under));
-            self.lines.set(at, packed);
+            self.set(at, packed);
         }
         Some(done)
     }
@@ -178,11 +201,12 @@ impl Shard {
         Under { quota, now_us, .. }: Under<'_>,
         work: impl FnOnce(&mut State) -> (T, bool),
     ) -> Option<T> {
-        let whole = self.rest.wholes.get_mut(place)?;
+        let whole = self.inner.wholes.get_mut(place)?;
         if whole.expires_us <= now_us {
             whole.state = State::fresh(quota, now_us);
         }
         let (done, written) = work(&mut whole.state);
+        whole.seen_us = now_us;
         if written {
             whole.expires_us = now_us + whole.state.reset_after_us(quota, now_us);
         }
@@ -198,28 +222,28 @@ impl Shard {
         }
         let expires_us = now_us + state.reset_after_us(quota, now_us);
         let limit = row.is_none().then(|| (limit.into(), quota.algorithm()));
-        let place = self.rest.wholes.insert(Whole { state, expires_us, limit });
-        Packed::elsewhere(place, row.unwrap_or(crate::rows::RowId::NONE))
+        let place = self.inner.wholes.insert(Whole { state, expires_us, seen_us: now_us, limit });
+        Packed::elsewhere(place, row.unwrap_or(RowId::NONE))
     }
 
     /// Adds the state of a key that is not there yet. Others may move.
     pub(crate) fn insert(&mut self, id: Id, key: &str, state: State, under: Under<'_>) {
         let entry = Entry { fingerprint: id.fingerprint, state: self.pack(state, under) };
         let names = || Names::new(under.limit, under.quota.algorithm(), key);
-        self.lines.insert(entry, names, under.common.places());
+        self.lines.insert(&mut self.inner.beside, entry, names, under.common.places());
     }
 
     /// Takes an entry away. Others may move.
     pub(crate) fn remove(&mut self, at: usize, common: &Common) {
-        if let Some(place) = self.lines.get(at).and_then(|entry| entry.state.place()) {
-            self.rest.wholes.remove(place);
+        if let Some(place) = self.locked(at).and_then(|entry| entry.state.place()) {
+            self.inner.wholes.remove(place);
         }
-        self.lines.remove(at, common.places());
+        self.lines.remove(&mut self.inner.beside, at, common.places());
     }
 
     /// When the state at `at` is as new; 0 if there is none.
-    pub(crate) fn expires_us(&self, at: usize, common: &Common) -> u64 {
-        self.lines.get(at).map_or(0, |entry| expires_us(entry, common, &self.rest.wholes))
+    pub(crate) fn expires_us(&mut self, at: usize, common: &Common) -> u64 {
+        self.locked(at).map_or(0, |entry| expires_us(entry.state, common, &self.inner.wholes))
     }
 
     /// Moves the hand over `most` places and takes away what has expired; how many.
@@ -230,20 +254,20 @@ impl Shard {
         now_us: u64,
         budget: &mut Budget,
     ) -> usize {
-        let before = self.lines.len();
+        let before = self.inner.beside.len();
         let mut left = most;
         loop {
-            let wholes = &self.rest.wholes;
-            let expired = |entry: &Entry| has_expired(entry, common, wholes, now_us);
-            let Some(at) = self.lines.next(&mut left, budget, expired) else { break };
-            // Another entry may move here, and is looked at next.
-            self.remove(at, common);
+            let Inner { beside, wholes, .. } = &mut *self.inner;
+            let expired = |state: Packed| has_expired(state, common, wholes, now_us);
+            let Some(at) = self.lines.next(beside, &mut left, budget, expired) else { break };
+            if self.lines.locked(beside, at).is_some_and(|entry| expired(entry.state)) {
+                // Another entry may move here, and is looked at next.
+                self.remove(at, common);
+            } else {
+                self.lines.pass(beside);
+            }
         }
-        let swept = before - self.lines.len();
-        if swept > 0 {
-            self.lines.shrink(common.places());
-        }
-        swept
+        before - self.inner.beside.len()
     }
 
     /// Of a sample, the entry that expires first among those that `may_go`, and when it does.
@@ -254,10 +278,11 @@ impl Shard {
         budget: &mut Budget,
         may_go: impl Fn(Fingerprint) -> bool,
     ) -> Option<(u64, usize)> {
-        let wholes = &self.rest.wholes;
-        let rank =
-            |entry: &Entry| may_go(entry.fingerprint).then(|| expires_us(entry, common, wholes));
-        self.lines.least(size, budget, rank)
+        let Inner { beside, wholes, .. } = &mut *self.inner;
+        let rank = |entry: &Entry| {
+            may_go(entry.fingerprint).then(|| expires_us(entry.state, common, wholes))
+        };
+        self.lines.least(beside, size, budget, rank)
     }
 
     /// Forgets what `filter` names: live states, states, reservations.
@@ -267,10 +292,10 @@ impl Shard {
         common: &Common,
         now_us: u64,
     ) -> (u64, usize, usize) {
-        let (before, mut live, mut at) = (self.lines.len(), 0, 0);
+        let (before, mut live, mut at) = (self.inner.beside.len(), 0, 0);
         while at < self.lines.places() {
             let named =
-                self.lines.get(at).is_some_and(|entry| self.is_named(entry, filter, common));
+                self.lines.get(at).is_some_and(|entry| self.is_named(&entry, filter, common));
             if !named {
                 at += 1;
                 continue;
@@ -278,10 +303,10 @@ impl Shard {
             live += u64::from(self.expires_us(at, common) > now_us);
             // Another entry may move here, and is looked at next.
             self.remove(at, common);
+            self.lines.release(&mut self.inner.beside);
         }
-        self.lines.shrink(common.places());
         let reservations = self.reservations().remove_all(|entry| entry.names.match_filter(filter));
-        (live, before - self.lines.len(), reservations)
+        (live, before - self.inner.beside.len(), reservations)
     }
 
     /// The limit and the algorithm of an entry.
@@ -289,7 +314,7 @@ impl Shard {
         if let Some(row) = common.rows.get(entry.state.row()) {
             return Some((&row.limit, row.algorithm));
         }
-        let whole = self.rest.wholes.get(entry.state.place()?)?;
+        let whole = self.inner.wholes.get(entry.state.place()?)?;
         whole.limit.as_ref().map(|(limit, algorithm)| (&**limit, *algorithm))
     }
 
@@ -303,45 +328,56 @@ impl Shard {
 
     /// The live states that `filter` names, of keys whose name is known: from the filter, or kept.
     pub(crate) fn show<'a>(
-        &'a self,
+        &'a mut self,
         filter: Filter<'a>,
         common: &'a Common,
         now_us: u64,
     ) -> impl Iterator<Item = Shown> + 'a {
-        let named = move |entry: &Entry| self.is_named(entry, filter, common);
-        self.lines.iter().filter(move |(_, entry)| named(entry)).filter_map(move |(at, entry)| {
-            let key = filter.key.or_else(|| self.lines.note(at).map(Names::key))?;
-            let expires_us = self.expires_us(at, common);
-            let (limit, algorithm) = self.limit(entry, common)?;
-            let packed = common.rows.get(entry.state.row());
-            let packed = packed.and_then(|row| entry.state.state(row.unit));
-            let whole = || Some(self.rest.wholes.get(entry.state.place()?)?.state.clone());
-            (expires_us > now_us).then_some(())?;
-            Some(Shown {
-                limit: limit.to_owned(),
-                algorithm,
-                key: key.to_owned(),
-                state: packed.or_else(whole)?,
-                ttl_us: expires_us - now_us,
-            })
+        (0..self.lines.places()).filter_map(move |at| {
+            self.lines.get(at).filter(|entry| self.is_named(entry, filter, common))?;
+            let shown = self.show_one(at, filter, common, now_us);
+            self.lines.release(&mut self.inner.beside);
+            shown
+        })
+    }
+
+    fn show_one(
+        &mut self,
+        at: usize,
+        filter: Filter<'_>,
+        common: &Common,
+        now_us: u64,
+    ) -> Option<Shown> {
+        let entry = self.locked(at)?;
+        let key = filter.key.or_else(|| self.inner.beside.note(at).map(Names::key))?;
+        let expires_us = expires_us(entry.state, common, &self.inner.wholes);
+        let (limit, algorithm) = self.limit(&entry, common)?;
+        let packed = common.rows.get(entry.state.row());
+        let packed = packed.and_then(|row| entry.state.state(row.unit));
+        let whole = || Some(self.inner.wholes.get(entry.state.place()?)?.state.clone());
+        (expires_us > now_us).then_some(())?;
+        Some(Shown {
+            limit: limit.to_owned(),
+            algorithm,
+            key: key.to_owned(),
+            state: packed.or_else(whole)?,
+            ttl_us: expires_us - now_us,
         })
     }
 }
 
-fn expires_us(entry: &Entry, common: &Common, wholes: &Wholes) -> u64 {
-    match entry.state.place() {
+fn expires_us(state: Packed, common: &Common, wholes: &Wholes) -> u64 {
+    match state.place() {
         Some(place) => wholes.get(place).map_or(0, |whole| whole.expires_us),
-        None => {
-            common.rows.get(entry.state.row()).map_or(0, |row| entry.state.expires_us(row.unit))
-        }
+        None => common.rows.get(state.row()).map_or(0, |row| state.expires_us(row.unit)),
     }
 }
 
 #[inline]
-fn has_expired(entry: &Entry, common: &Common, wholes: &Wholes, now_us: u64) -> bool {
-    match (entry.state.place(), common.rows.get(entry.state.row())) {
-        (None, Some(row)) => entry.state.has_expired(row.unit, now_us),
-        _ => expires_us(entry, common, wholes) <= now_us,
+fn has_expired(state: Packed, common: &Common, wholes: &Wholes, now_us: u64) -> bool {
+    match (state.place(), common.rows.get(state.row())) {
+        (None, Some(row)) => state.has_expired(row.unit, now_us),
+        _ => expires_us(state, common, wholes) <= now_us,
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Entry, Filter, Quota, Request, Store, StoreError,
+    Amended, Amendment, Answer, Check, Clock, Entry, Filter, Request, Store, StoreError,
 };
 
 use crate::amend::amend;
 use crate::clock::SystemClock;
-use crate::decide::{Checked, Decider};
+use crate::decide::Checked;
 use crate::settings::Settings;
 use crate::stats::{Counters, Stats};
 use crate::table::Table;
@@ -30,10 +29,10 @@ use crate::table::Table;
 /// ```
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
-    table: Table,
-    counters: Counters,
-    settings: Settings,
-    clock: C,
+    pub(crate) table: Table,
+    pub(crate) counters: Counters,
+    pub(crate) settings: Settings,
+    pub(crate) clock: C,
 }
 
 impl Default for MemoryStore {
@@ -50,27 +49,20 @@ impl<C: Clock> MemoryStore<C> {
         Self { table: Table::new(&settings), counters, settings, clock }
     }
 
-    fn decider(&self) -> Decider<'_, C> {
-        let Self { table, counters, settings, clock } = self;
-        Decider { table, counters, settings, clock }
-    }
-
     /// Decides one request: all of its limits or none, atomically, without waiting for anything
     /// but the locks of its keys. Allocates only to remember a new key.
     pub fn decide_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        self.decider().decide(request, &mut 0)
+        self.decide_request(request, &mut 0)
     }
 
     /// Decides one limit by itself: the shortest way through the table, and the same decision as
     /// [`decide_now`](Self::decide_now). Not for `concurrency`, whose permits need a name.
     #[inline]
     pub fn check_now(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
-        let named = (1..=MAX_NAME_BYTES).contains(&check.limit.len());
-        let keyed = (1..=MAX_KEY_BYTES).contains(&check.key.len());
-        if !named || !keyed || matches!(check.quota, Quota::Concurrency(_)) {
-            return Err(refusal(check));
+        match self.check(check) {
+            Some(checked) => Ok(checked),
+            None => Err(refusal(check)),
         }
-        Ok(self.decider().decide_one(check, 0, &mut 0))
     }
 
     /// Applies one amendment, atomically.
@@ -96,7 +88,7 @@ impl<C: Clock> MemoryStore<C> {
     pub fn inspect_now(&self, filter: Filter<'_>, most: usize) -> Vec<Entry> {
         let now_us = self.clock.now_us();
         let mut shown = Vec::new();
-        for shard in self.table.each() {
+        for mut shard in self.table.each() {
             let named = shard.show(filter, &self.table.common, now_us);
             shown.extend(named.take(most - shown.len()));
             if shown.len() == most {
@@ -152,7 +144,7 @@ impl<C: Clock> Store for MemoryStore<C> {
 
 #[cfg(test)]
 mod tests {
-    use tollkeeper_core::{ManualClock, limits::MAX_CHECKS};
+    use tollkeeper_core::{ManualClock, Quota, limits::MAX_CHECKS};
 
     use super::*;
     use crate::slots::Budget;
@@ -170,7 +162,7 @@ mod tests {
             let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
             let request = Request::new(keys.iter().map(|key| check(key)), None).unwrap();
             let mut touched = 0;
-            let answer = store.decider().decide(&request, &mut touched).unwrap();
+            let answer = store.decide_request(&request, &mut touched).unwrap();
             assert!(answer.allowed);
             most = most.max(touched);
         }

@@ -1,31 +1,25 @@
-//! Owns [`Table`]: the shards, their locks, and which of them a key belongs to.
+//! Owns [`Table`]: the shards, and which of them a key belongs to.
 
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollkeeper_core::{Check, Clock};
 
 use crate::settings::Settings;
-use crate::shard::{Common, Id, Shard};
+use crate::shard::{Common, Id, Keys, Shard};
+use crate::turn::Turns;
 
-/// Keys a shard is meant for; below it one lock guards everything. A shard that grows moves all of
-/// its keys, so that more of them would be a pause.
+/// Keys a shard is meant for; below it there is one. A shard that grows moves all of its keys, so
+/// that more of them would be a pause.
 const KEYS_PER_SHARD: usize = 8192;
 const MAX_SHARDS: usize = 1 << 16;
 
-/// A shard with its lock, in a line of the processor's cache of its own.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Guarded(Mutex<Shard>);
-
-const _: () = assert!(size_of::<Guarded>() == 64);
-
 #[derive(Debug)]
 pub(crate) struct Table {
-    shards: Box<[Guarded]>,
+    shards: Box<[Shard]>,
     pub(crate) common: Common,
+    pub(crate) turns: Turns,
     pub(crate) keys: AtomicUsize,
     pub(crate) reservations: AtomicUsize,
     /// The shard that is swept next, whoever calls.
@@ -36,11 +30,15 @@ impl Table {
     pub(crate) fn new(settings: &Settings) -> Self {
         let shards = settings.max_keys / KEYS_PER_SHARD;
         let shards = shards.clamp(1, MAX_SHARDS).next_power_of_two();
+        // Keys are spread at random: half as many more than its share is more than a shard ever gets.
+        let share = settings.max_keys.div_ceil(shards);
+        let most = if shards == 1 { share } else { share + share / 2 };
         let random = RandomState::new();
-        let shard = |number| Guarded(Mutex::new(Shard::new(&random, number, settings.names)));
+        let shard = |number| Shard::new(&random, number, most, settings.names);
         Self {
             shards: (0..shards).map(shard).collect(),
             common: Common::new(&random),
+            turns: Turns::default(),
             keys: AtomicUsize::new(0),
             reservations: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
@@ -60,27 +58,21 @@ impl Table {
         low & (self.shards.len() - 1)
     }
 
-    fn lock(&self, number: usize) -> MutexGuard<'_, Shard> {
-        // A panic cannot leave a shard half written in a way that matters: nothing panics between
-        // two writes that belong together.
-        self.shards[number].0.lock()
-    }
-
     #[inline]
-    pub(crate) fn lock_of(&self, id: Id) -> MutexGuard<'_, Shard> {
-        self.lock(self.number_of(id))
+    pub(crate) fn shard_of(&self, id: Id) -> &Shard {
+        &self.shards[self.number_of(id)]
     }
 
     /// The next shard in turn, unless somebody is using it. So shards without traffic are swept
     /// too.
-    pub(crate) fn try_lock_next(&self) -> Option<MutexGuard<'_, Shard>> {
+    pub(crate) fn try_lock_next(&self) -> Option<Keys<'_>> {
         let number = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-        self.shards[number].0.try_lock()
+        self.shards[number].try_lock()
     }
 
     /// Each shard, one after the other, never two at once.
-    pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
-        (0..self.shards.len()).map(|number| self.lock(number))
+    pub(crate) fn each(&self) -> impl Iterator<Item = Keys<'_>> {
+        self.shards.iter().map(Shard::lock)
     }
 
     /// Locks every shard that `checks` need, in order of their number, so that no two calls can
@@ -90,7 +82,7 @@ impl Table {
         let mut numbers: SmallVec<[usize; 4]> = ids.iter().map(|id| self.number_of(*id)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let guards = numbers.iter().map(|number| (*number, self.lock(*number))).collect();
+        let guards = numbers.iter().map(|number| (*number, self.shards[*number].lock())).collect();
         Locked { table: self, ids, guards }
     }
 }
@@ -100,12 +92,12 @@ pub(crate) struct Locked<'a> {
     table: &'a Table,
     /// Of each check.
     pub(crate) ids: SmallVec<[Id; 4]>,
-    guards: SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>,
+    guards: SmallVec<[(usize, Keys<'a>); 4]>,
 }
 
 /// The time, read before the lock where that does no harm: while the processor waits for memory it
-/// can read the clock. By a clock that cannot step back, what somebody else has seen meanwhile is
-/// the time; by another one only a reading under the lock is.
+/// can read the clock. By a clock that cannot step back, what a state has seen meanwhile is the time;
+/// by another one only a reading under the lock is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Early(Option<u64>);
 
@@ -115,28 +107,24 @@ impl Early {
         Self((!clock.may_step_back()).then(|| clock.now_us()))
     }
 
-    /// The time, under a shard's lock.
+    /// The time, under the lock of a state that has seen `seen_us`.
     #[inline]
-    pub(crate) fn now_us(self, clock: &impl Clock, shard: &mut Shard) -> u64 {
-        self.0.map_or_else(|| clock.now_us(), |reading_us| shard.not_before(reading_us))
+    pub(crate) fn now_us(self, clock: &impl Clock, seen_us: u64) -> u64 {
+        self.0.map_or_else(|| clock.now_us(), |reading_us| reading_us.max(seen_us))
     }
 }
 
-impl Locked<'_> {
+impl<'a> Locked<'a> {
     /// The time, read under all of its locks.
     pub(crate) fn now_us(&mut self, clock: &impl Clock) -> u64 {
-        let reading_us = clock.now_us();
-        if clock.may_step_back() {
-            return reading_us;
-        }
-        let latest = self.guards.iter_mut().map(|(_, shard)| shard.not_before(reading_us)).max();
-        let latest_us = latest.unwrap_or(reading_us);
-        self.guards.iter_mut().for_each(|(_, shard)| _ = shard.not_before(latest_us));
-        latest_us
+        let ids = self.ids.clone();
+        let common = &self.table.common;
+        let seen_us = ids.iter().map(|id| self.shard(*id).seen_us(*id, common)).max();
+        Early::read(clock).now_us(clock, seen_us.unwrap_or(0))
     }
 
     /// The shard of one of the request's checks.
-    pub(crate) fn shard(&mut self, id: Id) -> &mut Shard {
+    pub(crate) fn shard(&mut self, id: Id) -> &mut Keys<'a> {
         let number = self.table.number_of(id);
         let found = self.guards.iter().position(|(locked, _)| *locked == number);
         // Every check of the request has its guard.

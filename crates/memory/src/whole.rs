@@ -8,6 +8,8 @@ use tollkeeper_core::{Algorithm, State};
 pub(crate) struct Whole {
     pub(crate) state: State,
     pub(crate) expires_us: u64,
+    /// When it was last worked on.
+    pub(crate) seen_us: u64,
     /// What its row would say, if it has none.
     pub(crate) limit: Option<(Box<str>, Algorithm)>,
 }
@@ -55,8 +57,12 @@ mod tests {
     #[test]
     fn a_place_that_comes_free_is_taken_again() {
         let mut wholes = Wholes::default();
-        let whole =
-            |expires_us| Whole { state: State::Log(Box::default()), expires_us, limit: None };
+        let whole = |expires_us| Whole {
+            state: State::Log(Box::default()),
+            expires_us,
+            seen_us: 0,
+            limit: None,
+        };
         let places: Vec<u32> = (0..3).map(|nth| wholes.insert(whole(nth))).collect();
         wholes.remove(places[1]);
         wholes.remove(places[1]);

@@ -38,9 +38,11 @@ impl Debt {
     /// The debt in the bucket's own unit, rounded up where the file that wrote it had another.
     #[inline]
     fn in_unit_of(&self, bucket: &Bucket) -> u64 {
-        if self.unit == bucket.unit() {
-            return self.debt;
-        }
+        if self.unit == bucket.unit() { self.debt } else { self.converted_to(bucket) }
+    }
+
+    #[cold]
+    fn converted_to(&self, bucket: &Bucket) -> u64 {
         let debt = u128::from(self.debt) * u128::from(bucket.unit());
         let debt = debt.div_ceil(u128::from(self.unit.max(1)));
         u64::try_from(debt).unwrap_or(u64::MAX).min(EXACT - 1)
@@ -60,6 +62,31 @@ impl Debt {
             self.write(bucket, self.at(bucket, now_us), now_us);
         }
         stepped_back
+    }
+
+    /// Takes `cost` units if they fit, as `token_bucket` and `gcra` have it, and reads the numbers.
+    #[inline]
+    #[must_use]
+    pub fn take(self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
+        let (debt, full) = (self.at(bucket, now_us), bucket.full_debt());
+        let taken = cost.checked_mul(bucket.unit()).filter(|taken| *taken <= full);
+        let Some(debt) = taken.filter(|taken| debt <= full - taken).map(|taken| debt + taken)
+        else {
+            return self.deny(bucket, cost, now_us);
+        };
+        let step = Step {
+            admission: Admission::NOW,
+            remaining: (full - debt) / bucket.unit(),
+            reset_after_us: until_drained_us(bucket, debt),
+            written: cost > 0,
+        };
+        let taken = Self { debt, unit: bucket.unit(), last_us: now_us };
+        (step, if cost > 0 { taken } else { self })
+    }
+
+    fn deny(mut self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
+        let admission = super::token_bucket::admit(bucket, &self, cost, now_us);
+        (self.step(bucket, admission, cost, now_us), self)
     }
 
     /// Charges what `admission` admitted, or anchors, and reads the numbers: all that follows an

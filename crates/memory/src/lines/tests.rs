@@ -9,6 +9,7 @@ use tollkeeper_testkit::dice::Dice;
 use super::*;
 use crate::fingerprint::Fingerprinter;
 use crate::rows::RowId;
+use crate::slots::Budget;
 
 fn numbered(number: u32) -> Packed {
     Packed::elsewhere(number, RowId::NONE)
@@ -20,7 +21,8 @@ fn live(places: impl Fn(&Fingerprinter, Fingerprint) -> u64, most: u64, steps: u
     let place = |fingerprint| places(&hasher, fingerprint);
     let of = |name: u64| hasher.of("l", Algorithm::Gcra, &name.to_string());
     let mut dice = Dice::new(most);
-    let mut lines = Lines::new(1, true);
+    let lines = Lines::new(usize::try_from(most).unwrap());
+    let mut beside = Beside::new(1, true);
     let mut known: HashMap<u64, u32> = HashMap::new();
     for step in 0..steps {
         // It fills and empties again and again.
@@ -28,29 +30,31 @@ fn live(places: impl Fn(&Fingerprinter, Fingerprint) -> u64, most: u64, steps: u
         let name = dice.below(most);
         let fingerprint = of(name);
         let at = lines.find(fingerprint, place(fingerprint));
-        assert_eq!(at.and_then(|at| lines.note(at)), known.get(&name).map(|_| &name));
+        assert_eq!(at.and_then(|at| beside.note(at)), known.get(&name).map(|_| &name));
         let state = at.and_then(|at| lines.get(at)).map(|entry| entry.state);
         assert_eq!(state, known.get(&name).map(|number| numbered(*number)));
         match at {
             None if fills => {
                 let entry = Entry { fingerprint, state: numbered(step) };
-                lines.insert(entry, || name, place);
+                lines.insert(&mut beside, entry, || name, place);
                 known.insert(name, step);
             }
             Some(at) if !fills => {
-                lines.remove(at, place);
-                lines.shrink(place);
+                lines.remove(&mut beside, at, place);
                 known.remove(&name);
             }
             _ => {}
         }
-        assert_eq!(lines.len(), known.len());
+        lines.release(&mut beside);
+        assert_eq!(beside.len(), known.len());
     }
     for (name, number) in known {
         let fingerprint = of(name);
         let at = lines.find(fingerprint, place(fingerprint)).unwrap();
         assert_eq!(lines.get(at).unwrap().state, numbered(number));
     }
+    // Every lock was given back.
+    (0..lines.places()).for_each(|at| lines.lock(&mut beside, at));
 }
 
 #[test]
@@ -70,17 +74,20 @@ fn crowded_homes_lose_nothing() {
 fn most_places_are_taken_at_any_size() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = |fingerprint| hasher.place(fingerprint);
-    let mut lines = Lines::new(3, false);
+    let lines = Lines::new(20_000);
+    let mut beside = Beside::new(3, false);
     for nth in 0..20_000u32 {
         let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
-        lines.insert(Entry { fingerprint, state: numbered(nth) }, || (), place);
-        let taken = lines.len() * 100 / lines.places();
+        lines.insert(&mut beside, Entry { fingerprint, state: numbered(nth) }, || (), place);
+        lines.release(&mut beside);
+        let taken = beside.len() * 100 / lines.places();
         // A block more or less is much of a small table.
         let least = if nth < 3_000 { 35 } else { 64 };
         assert!(nth < 100 || (least..=TAKEN).contains(&taken), "{taken} % of {nth}");
     }
+    let entries = (0..lines.places()).filter_map(|at| Some((at, lines.get(at)?)));
     let beyond_home =
-        lines.iter().filter(|(at, entry)| lines.home(place(entry.fingerprint)) != at / WIDTH);
+        entries.filter(|(at, entry)| lines.home(place(entry.fingerprint)) != at / WIDTH);
     let beyond_home = beyond_home.count();
     assert!(beyond_home < 20_000 / 2, "{beyond_home}");
 }
@@ -89,22 +96,24 @@ fn most_places_are_taken_at_any_size() {
 fn the_hand_comes_round_and_samples_find_the_least() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = |fingerprint| hasher.place(fingerprint);
-    let mut lines = Lines::new(3, false);
+    let lines = Lines::new(100);
+    let mut beside = Beside::new(3, false);
     for nth in 0..100u32 {
         let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
-        lines.insert(Entry { fingerprint, state: numbered(nth) }, || (), place);
+        lines.insert(&mut beside, Entry { fingerprint, state: numbered(nth) }, || (), place);
+        lines.release(&mut beside);
     }
     let mut seen = std::collections::HashSet::new();
     for _ in 0..200 {
-        let at =
-            lines.next(&mut 9, &mut Budget::new(), |entry| !seen.contains(&entry.state.place()));
+        let unseen = |state: Packed| !seen.contains(&state.place());
+        let at = lines.next(&mut beside, &mut 9, &mut Budget::new(), unseen);
         seen.extend(at.and_then(|at| lines.get(at)).map(|entry| entry.state.place()));
     }
     assert_eq!(seen.len(), 100);
     let number = |entry: &Entry| entry.state.place().map(u64::from);
     let mut budget = Budget::new();
-    let (least, at) = lines.least(8, &mut budget, number).unwrap();
-    assert_eq!(number(lines.get(at).unwrap()), Some(least));
+    let (least, at) = lines.least(&mut beside, 8, &mut budget, number).unwrap();
+    assert_eq!(number(&lines.get(at).unwrap()), Some(least));
     assert!((8..=Budget::MOST).contains(&budget.spent()));
-    assert_eq!(lines.least(8, &mut Budget::new(), |_| None), None);
+    assert_eq!(lines.least(&mut beside, 8, &mut Budget::new(), |_| None), None);
 }
