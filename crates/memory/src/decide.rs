@@ -179,12 +179,9 @@ impl<C: Clock> MemoryStore<C> {
         let now_us = locked.now_us(&self.clock);
         let mut rooms = self.rooms(now_us);
 
-        let mut sweep_due = false;
-        for at in 0..checks.len() {
-            if self.table.turns.is_due() {
-                rooms.sweep(locked.shard(locked.ids[at]));
-                sweep_due = true;
-            }
+        let due = (0..checks.len()).find(|_| self.table.turns.is_due());
+        if let Some(at) = due {
+            rooms.sweep(locked.shard(locked.ids[at]));
         }
         let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
         for (at, check) in checks.iter().enumerate() {
@@ -213,7 +210,7 @@ impl<C: Clock> MemoryStore<C> {
             outcomes.push(outcome);
         }
         drop(locked);
-        if sweep_due {
+        if due.is_some() {
             rooms.sweep_next();
         }
         *touched = rooms.budget.spent();

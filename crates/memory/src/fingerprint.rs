@@ -52,14 +52,17 @@ const OF_KEY: u8 = 1;
 
 /// What stands for a limit, an algorithm and a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fingerprint([u64; 2]);
+pub(crate) struct Fingerprint {
+    low: u64,
+    high: u64,
+}
 
 impl Fingerprint {
     /// A bit of the first word that no fingerprint has.
     pub(crate) const SPARE: u64 = 1;
 
     /// That of names too long for any state.
-    const NOBODY: Self = Self([u64::MAX, u64::MAX]);
+    const NOBODY: Self = Self { low: u64::MAX, high: u64::MAX };
 
     /// Whether any state can have it.
     pub(crate) fn is_possible(self) -> bool {
@@ -69,23 +72,23 @@ impl Fingerprint {
     /// Whether it stands for anything; the default does not.
     #[inline]
     pub(crate) fn is_some(self) -> bool {
-        self.0[1] != 0
+        self.high != 0
     }
 
     #[inline]
     fn new(sum: u128) -> Self {
         let [low, high] = halves(folded(sum));
-        Self([low & !Self::SPARE, high | TAKEN])
+        Self { low: low & !Self::SPARE, high: high | TAKEN }
     }
 
     #[inline]
-    pub(crate) fn of_words(words: [u64; 2]) -> Self {
-        Self(words)
+    pub(crate) fn of_words([low, high]: [u64; 2]) -> Self {
+        Self { low, high }
     }
 
     #[inline]
     pub(crate) fn words(self) -> [u64; 2] {
-        self.0
+        [self.low, self.high]
     }
 }
 
@@ -153,7 +156,7 @@ impl Fingerprinter {
 
     /// Where an entry lies: all bits of this number are as good as random.
     #[inline]
-    pub(crate) fn place(&self, Fingerprint([low, high]): Fingerprint) -> u64 {
+    pub(crate) fn place(&self, Fingerprint { low, high }: Fingerprint) -> u64 {
         let product = u128::from(low ^ self.place[0]) * u128::from(high ^ self.place[1]);
         let [low, high] = halves(product);
         low ^ high
@@ -222,9 +225,9 @@ fn multiplied(one: u128, other: u128) -> u128 {
     // Words of 64 bits. The high halves are below 2^63, so that the middle stays below 2^128.
     let [middle_low, middle_high] = halves(times(one_low, high) + times(one_high, low));
     let (least, carry) = times(one_low, low).overflowing_add(whole(0, middle_low));
-    let most = times(one_high, high) + u128::from(middle_high) + u128::from(carry);
-    // least + most · 2^128, and 2^127 counts as 1: both parts are at most p.
-    (least & P) + (most << 1 | least >> 127)
+    // What is above counts 2^128, which is 2, and the highest bit of the least 2^127, which is 1.
+    let most = times(2 * one_high, high) + (u128::from(middle_high) << 1);
+    (least & P) + (least >> 127) + most + 2 * u128::from(carry)
 }
 
 #[inline]
@@ -351,8 +354,8 @@ mod tests {
         let hasher = Fingerprinter::new(&RandomState::new());
         let mut seen = HashSet::new();
         let mut fresh = |limit: &str, algorithm, key: &str| {
-            let Fingerprint(halves) = hasher.of(limit, algorithm, key);
-            assert!(seen.insert(halves), "{limit} {algorithm} {key}");
+            let fingerprint = hasher.of(limit, algorithm, key);
+            assert!(seen.insert(fingerprint.words()), "{limit} {algorithm} {key}");
         };
         for nth in 0..200_000 {
             fresh("api", Algorithm::Gcra, &format!("user:{nth}"));

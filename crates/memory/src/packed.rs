@@ -121,7 +121,7 @@ impl Packed {
     fn with(self, time: u64, numbers: u64) -> Option<Self> {
         let low = self.low >> TIME << TIME | time;
         let high = self.high >> NUMBERS << NUMBERS | numbers;
-        (time >> TIME == 0 && numbers >> NUMBERS == 0).then_some(Self { low, high })
+        ((time >> TIME) | (numbers >> NUMBERS) == 0).then_some(Self { low, high })
     }
 
     /// What [`State::step`] does, without unpacking; `None` if that is needed. `unit` is that of the

@@ -11,8 +11,9 @@ use crate::slots::Budget;
 use crate::stats::{Counters, count};
 use crate::table::Table;
 
-/// Entries that a sweep looks at, to see whether they have expired.
-const SWEEP: usize = 16;
+/// Entries that a sweep looks at, to see whether they have expired, and how many more if one has.
+const SWEEP_FIRST: usize = 8;
+const SWEEP_MORE: usize = 12;
 
 /// Entries among which the one to evict is chosen, where the budget allows.
 const SAMPLE: usize = 8;
@@ -56,12 +57,16 @@ impl<'a> RoomMaker<'a> {
 
     /// Takes away a few entries of a shard that have expired.
     pub(crate) fn sweep(&mut self, shard: &mut Keys<'_>) {
-        let swept = shard.sweep(SWEEP, &self.table.common, self.now_us, &mut self.budget);
+        let mut sweep = |most| shard.sweep(most, &self.table.common, self.now_us, &mut self.budget);
+        let mut swept = sweep(SWEEP_FIRST);
+        if swept > 0 {
+            swept += sweep(SWEEP_MORE);
+        }
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        let swept = shard.reservations().sweep(SWEEP / 4, self.now_us, &mut self.budget);
+        let swept = shard.reservations().sweep(SWEEP_FIRST / 2, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }

@@ -7,8 +7,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::line::{self, Entry};
-use crate::lines::{Beside, Lines};
+use crate::group::{self, Entry};
+use crate::groups::{Beside, Groups};
 use crate::names::Names;
 use crate::packed::Packed;
 use crate::rows::{RowId, Rows, Unit};
@@ -54,19 +54,19 @@ pub(crate) struct Under<'a> {
     pub(crate) now_us: u64,
 }
 
-/// A decision on a known key reads the lines; what else there is changes only with the keys.
+/// A decision on a known key reads the groups; what else there is changes only with the keys.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    lines: Apart<Lines>,
+    groups: Apart<Groups>,
     inner: Apart<Mutex<Inner>>,
 }
 
-/// Something in a line of the processor's cache of its own.
+/// Something in a group of the processor's cache of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Apart<T>(T);
 
-const _: () = assert!(size_of::<Apart<Lines>>() == 64);
+const _: () = assert!(size_of::<Apart<Groups>>() == 64);
 
 #[derive(Debug)]
 struct Inner {
@@ -84,25 +84,25 @@ impl Shard {
             wholes: Wholes::default(),
             reservations: Slots::new(),
         };
-        Self { lines: Apart(Lines::new(most)), inner: Apart(Mutex::new(inner)) }
+        Self { groups: Apart(Groups::new(most)), inner: Apart(Mutex::new(inner)) }
     }
 
     /// The state of a known key under its own lock. `None` is nothing but a reason to take the
     /// mutex and look again.
     #[inline]
-    pub(crate) fn known(&self, id: Id) -> Option<line::Held<'_>> {
-        let (line, slot) = self.lines.0.spot(id.fingerprint, id.place)?;
-        line::Held::new(line, slot, id.fingerprint)
+    pub(crate) fn known(&self, id: Id) -> Option<group::Held<'_>> {
+        let (group, slot) = self.groups.0.spot(id.fingerprint, id.place)?;
+        group::Held::new(group, slot, id.fingerprint)
     }
 
     pub(crate) fn lock(&self) -> Keys<'_> {
         // A panic cannot leave a shard half written in a way that matters: nothing panics between
         // two writes that belong together.
-        Keys { lines: &self.lines.0, inner: self.inner.0.lock() }
+        Keys { groups: &self.groups.0, inner: self.inner.0.lock() }
     }
 
     pub(crate) fn try_lock(&self) -> Option<Keys<'_>> {
-        Some(Keys { lines: &self.lines.0, inner: self.inner.0.try_lock()? })
+        Some(Keys { groups: &self.groups.0, inner: self.inner.0.try_lock()? })
     }
 }
 
@@ -110,23 +110,23 @@ impl Shard {
 /// that all of it is one step.
 #[derive(Debug)]
 pub(crate) struct Keys<'a> {
-    lines: &'a Lines,
+    groups: &'a Groups,
     inner: MutexGuard<'a, Inner>,
 }
 
 impl Drop for Keys<'_> {
     fn drop(&mut self) {
-        self.lines.release(&mut self.inner.beside);
+        self.groups.release(&mut self.inner.beside);
     }
 }
 
 impl Keys<'_> {
     pub(crate) fn find(&self, id: Id) -> Option<usize> {
-        self.lines.find(id.fingerprint, id.place)
+        self.groups.find(id.fingerprint, id.place)
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.lines.has_room(&self.inner.beside)
+        self.groups.has_room(&self.inner.beside)
     }
 
     pub(crate) fn reservations(&mut self) -> &mut Slots<Reservation> {
@@ -134,11 +134,11 @@ impl Keys<'_> {
     }
 
     fn locked(&mut self, at: usize) -> Option<Entry> {
-        self.lines.locked(&mut self.inner.beside, at)
+        self.groups.locked(&mut self.inner.beside, at)
     }
 
     fn set(&mut self, at: usize, state: Packed) {
-        self.lines.set_state(&mut self.inner.beside, at, state);
+        self.groups.set_state(&mut self.inner.beside, at, state);
     }
 
     /// Locks the state of a key, if it is known; the latest time that the state has seen.
@@ -230,7 +230,7 @@ impl Keys<'_> {
     pub(crate) fn insert(&mut self, id: Id, key: &str, state: State, under: Under<'_>) {
         let entry = Entry { fingerprint: id.fingerprint, state: self.pack(state, under) };
         let names = || Names::new(under.limit, under.quota.algorithm(), key);
-        self.lines.insert(&mut self.inner.beside, entry, names, under.common.places());
+        self.groups.insert(&mut self.inner.beside, entry, names, under.common.places());
     }
 
     /// Takes an entry away. Others may move.
@@ -238,7 +238,7 @@ impl Keys<'_> {
         if let Some(place) = self.locked(at).and_then(|entry| entry.state.place()) {
             self.inner.wholes.remove(place);
         }
-        self.lines.remove(&mut self.inner.beside, at, common.places());
+        self.groups.remove(&mut self.inner.beside, at, common.places());
     }
 
     /// When the state at `at` is as new; 0 if there is none.
@@ -259,12 +259,12 @@ impl Keys<'_> {
         loop {
             let Inner { beside, wholes, .. } = &mut *self.inner;
             let expired = |state: Packed| has_expired(state, common, wholes, now_us);
-            let Some(at) = self.lines.next(beside, &mut left, budget, expired) else { break };
-            if self.lines.locked(beside, at).is_some_and(|entry| expired(entry.state)) {
+            let Some(at) = self.groups.next(beside, &mut left, budget, expired) else { break };
+            if self.groups.locked(beside, at).is_some_and(|entry| expired(entry.state)) {
                 // Another entry may move here, and is looked at next.
                 self.remove(at, common);
             } else {
-                self.lines.pass(beside);
+                self.groups.pass(beside);
             }
         }
         before - self.inner.beside.len()
@@ -282,7 +282,7 @@ impl Keys<'_> {
         let rank = |entry: &Entry| {
             may_go(entry.fingerprint).then(|| expires_us(entry.state, common, wholes))
         };
-        self.lines.least(beside, size, budget, rank)
+        self.groups.least(beside, size, budget, rank)
     }
 
     /// Forgets what `filter` names: live states, states, reservations.
@@ -293,9 +293,9 @@ impl Keys<'_> {
         now_us: u64,
     ) -> (u64, usize, usize) {
         let (before, mut live, mut at) = (self.inner.beside.len(), 0, 0);
-        while at < self.lines.places() {
+        while at < self.groups.places() {
             let named =
-                self.lines.get(at).is_some_and(|entry| self.is_named(&entry, filter, common));
+                self.groups.get(at).is_some_and(|entry| self.is_named(&entry, filter, common));
             if !named {
                 at += 1;
                 continue;
@@ -303,7 +303,7 @@ impl Keys<'_> {
             live += u64::from(self.expires_us(at, common) > now_us);
             // Another entry may move here, and is looked at next.
             self.remove(at, common);
-            self.lines.release(&mut self.inner.beside);
+            self.groups.release(&mut self.inner.beside);
         }
         let reservations = self.reservations().remove_all(|entry| entry.names.match_filter(filter));
         (live, before - self.inner.beside.len(), reservations)
@@ -333,10 +333,10 @@ impl Keys<'_> {
         common: &'a Common,
         now_us: u64,
     ) -> impl Iterator<Item = Shown> + 'a {
-        (0..self.lines.places()).filter_map(move |at| {
-            self.lines.get(at).filter(|entry| self.is_named(entry, filter, common))?;
+        (0..self.groups.places()).filter_map(move |at| {
+            self.groups.get(at).filter(|entry| self.is_named(entry, filter, common))?;
             let shown = self.show_one(at, filter, common, now_us);
-            self.lines.release(&mut self.inner.beside);
+            self.groups.release(&mut self.inner.beside);
             shown
         })
     }

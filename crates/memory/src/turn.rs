@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Every so many calls of a thread, one sweeps.
+/// Of a thread's calls, one in so many sweeps.
 const CALLS_PER_SWEEP: u32 = 32;
 
 /// Counters; more threads than these share them, and miss a turn now and then.
@@ -17,6 +17,7 @@ thread_local! {
     static OWN: Cell<usize> = const { Cell::new(COUNTERS) };
 }
 
+/// Calls so far.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counter(AtomicU32);
@@ -28,8 +29,7 @@ impl Turns {
     /// Counts a call; whether it is one of those that sweep.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        let own = OWN.with(|own| own.get());
-        let Some(Counter(calls)) = self.0.get(own) else { return first_of_thread() };
+        let Some(Counter(calls)) = self.0.get(OWN.get()) else { return first_of_thread() };
         let nth = calls.load(Ordering::Relaxed).wrapping_add(1);
         calls.store(nth, Ordering::Relaxed);
         nth.is_multiple_of(CALLS_PER_SWEEP)
@@ -39,8 +39,7 @@ impl Turns {
 /// Gives this thread a counter.
 #[cold]
 fn first_of_thread() -> bool {
-    let own = THREADS.fetch_add(1, Ordering::Relaxed) % COUNTERS;
-    OWN.with(|cell| cell.set(own));
+    OWN.set(THREADS.fetch_add(1, Ordering::Relaxed) % COUNTERS);
     false
 }
 

@@ -1,12 +1,12 @@
 //! Going through the entries by their place: the hand that sweeps, and the sample that one is evicted
 //! from.
 
-use super::{Beside, Lines};
-use crate::line::{Entry, WIDTH};
+use super::{Beside, Groups};
+use crate::group::{Entry, WIDTH};
 use crate::packed::Packed;
 use crate::slots::Budget;
 
-impl Lines {
+impl Groups {
     /// Moves the hand to the next of the `most` places behind it whose entry seems to be it.
     #[inline]
     pub(crate) fn next<T>(
@@ -20,11 +20,11 @@ impl Lines {
             let at = if beside.hand < self.places() { beside.hand } else { 0 };
             let (number, slot) = (at / WIDTH, at % WIDTH);
             // What is left of a block, as far as it goes.
-            let lines = self.rest_of_block(number)?;
-            let places = (lines.len() * WIDTH - slot).min(*most).min(budget.left());
+            let groups = self.rest_of_block(number)?;
+            let places = (groups.len() * WIDTH - slot).min(*most).min(budget.left());
             let is_it = |place: &usize| {
-                let (line, slot) = (&lines[place / WIDTH], place % WIDTH);
-                line.is_taken(slot) && is_it(line.state(slot))
+                let (group, slot) = (&groups[place / WIDTH], place % WIDTH);
+                group.is_taken(slot) && is_it(group.state(slot))
             };
             let found = (slot..slot + places).find(is_it);
             let passed = found.map_or(places, |place| place - slot);
@@ -47,7 +47,7 @@ impl Lines {
     }
 
     /// Of `size` entries that lie together, at a random place, the one of the least `rank`, if they
-    /// have one. Its line is locked, and it still has that rank.
+    /// have one. Its group is locked, and it still has that rank.
     pub(crate) fn least<T>(
         &self,
         beside: &mut Beside<T>,

@@ -1,47 +1,49 @@
-//! Owns [`Lines`]: entries found by their fingerprint with one miss as a rule. It knows nothing of
+//! Owns [`Groups`]: entries found by their fingerprint with one miss as a rule. It knows nothing of
 //! limits.
 //!
-//! An entry lies in its home line, or in the first line after it that had a place. So a search may
-//! end at a line with a free place, and whoever leaves draws those behind him forward.
+//! An entry lies in its home group, or in the first group after it that had a place. So a search may
+//! end at a group with a free place, and whoever leaves draws those behind him forward.
 //!
-//! Lines come in blocks of one size, which stay where they are and are added by an eighth at a time.
+//! Groups come in blocks of one size, which stay where they are and are added by an eighth at a time.
 //! The order of homes does not depend on their number, so that growing walks through both in order.
 //!
-//! Anybody may look for an entry ([`Lines::spot`]), and what he finds he must find again under the
-//! line's lock. What comes, goes or moves does so under the shard's mutex, whose holder has the
-//! [`Beside`]; he also locks each line that he reads a state of or writes, and keeps it until
-//! [`Lines::release`]. So what he does is one step for everybody else.
+//! Anybody may look for an entry ([`Groups::spot`]), and what he finds he must find again under the
+//! group's lock. What comes, goes or moves does so under the shard's mutex, whose holder has the
+//! [`Beside`]; he also locks each group that he reads a state of or writes, and keeps it until
+//! [`Groups::release`]. So what he does is one step for everybody else.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
+
 use crate::fingerprint::Fingerprint;
-use crate::line::{Entry, Line, WIDTH};
+use crate::group::{Entry, Group, WIDTH};
 use crate::packed::Packed;
 
 mod sample;
 
-/// Lines that a table begins with.
-const FEWEST: usize = 4;
+/// Groups that a table begins with.
+const FEWEST: usize = 2;
 
-/// Lines in a block: 8 KiB less one line, which is what allocators take to align it. Of a single
-/// block fewer may be in use.
-const BLOCK: usize = 127;
+/// Groups in a block: 8 KiB less one, which is what allocators take to align it. Of a single block
+/// fewer may be in use.
+const BLOCK: usize = 63;
 
 /// Of so many places at most so many are taken.
 const PLACES: usize = 100;
-const TAKEN: usize = 84;
+const TAKEN: usize = 78;
 
-type Block = [Line; BLOCK];
+type Block = [Group; BLOCK];
 
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct Groups {
     shape: AtomicU64,
     first: OnceLock<Box<Block>>,
     more: Box<[OnceLock<Box<Block>>]>,
 }
 
-/// How many blocks are in use, and how many lines of each.
+/// How many blocks are in use, and how many groups of each.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     blocks: u32,
@@ -49,27 +51,27 @@ struct Shape {
 }
 
 impl Shape {
-    /// So many lines or a few more, in whole blocks if there are several.
-    fn of(lines: usize) -> Self {
-        let blocks = lines.div_ceil(BLOCK);
-        let each = if blocks == 1 { lines } else { BLOCK };
+    /// So many groups or a few more, in whole blocks if there are several.
+    fn of(groups: usize) -> Self {
+        let blocks = groups.div_ceil(BLOCK);
+        let each = if blocks == 1 { groups } else { BLOCK };
         // Of 32 bits, as the number of entries.
         let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Self { blocks: narrow(blocks), each: narrow(each) }
     }
 
     #[inline]
-    fn lines(self) -> usize {
+    fn groups(self) -> usize {
         self.blocks as usize * self.each as usize
     }
 
-    /// The block and the line that are home to what belongs at `place`.
+    /// The block and the group that are home to what belongs at `place`.
     #[inline]
     fn home(self, place: u64) -> (usize, usize) {
         let [rest, block] = scaled(place, self.blocks);
-        let [_, line] = scaled(rest, self.each);
+        let [_, group] = scaled(rest, self.each);
         // Below 2^32 both.
-        (usize::try_from(block).unwrap_or(0), usize::try_from(line).unwrap_or(0))
+        (usize::try_from(block).unwrap_or(0), usize::try_from(group).unwrap_or(0))
     }
 }
 
@@ -81,7 +83,7 @@ fn scaled(fraction: u64, most: u32) -> [u64; 2] {
     [product as u64, (product >> 64) as u64]
 }
 
-/// What belongs to the lines and is not needed to decide on a known key.
+/// What belongs to the groups and is not needed to decide on a known key.
 #[derive(Debug)]
 pub(crate) struct Beside<T> {
     /// What goes with the entry of each place; empty if not `noted`.
@@ -90,15 +92,15 @@ pub(crate) struct Beside<T> {
     len: usize,
     hand: usize,
     random: u64,
-    /// The lines that are locked, or all of them.
-    locked: Vec<usize>,
+    /// The groups that are locked, or all of them.
+    locked: SmallVec<[usize; 8]>,
     all_locked: bool,
 }
 
 impl<T> Beside<T> {
     /// `seed` makes samples unpredictable; `noted` is whether notes are kept.
     pub(crate) fn new(seed: u64, noted: bool) -> Self {
-        let (notes, locked) = (Vec::new(), Vec::new());
+        let (notes, locked) = (Vec::new(), SmallVec::new());
         Self { notes, noted, len: 0, hand: 0, random: seed | 1, locked, all_locked: false }
     }
 
@@ -119,11 +121,11 @@ impl<T> Beside<T> {
     }
 }
 
-impl Lines {
-    /// Lines for so many entries and no more.
+impl Groups {
+    /// Groups for so many entries and no more.
     pub(crate) fn new(most: usize) -> Self {
-        let lines = (most * PLACES).div_ceil(TAKEN * WIDTH) + 1;
-        let more = (1..lines.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect();
+        let groups = (most * PLACES).div_ceil(TAKEN * WIDTH) + 1;
+        let more = (1..groups.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect();
         Self { shape: AtomicU64::new(0), first: OnceLock::new(), more }
     }
 
@@ -140,19 +142,19 @@ impl Lines {
     }
 
     #[inline]
-    fn line(&self, at: usize) -> Option<&Line> {
+    fn group(&self, at: usize) -> Option<&Group> {
         self.cell(at / BLOCK)?.get()?.get(at % BLOCK)
     }
 
-    /// The lines in use from this one on, up to the end of its block.
-    fn rest_of_block(&self, at: usize) -> Option<&[Line]> {
+    /// The groups in use from this one on, up to the end of its block.
+    fn rest_of_block(&self, at: usize) -> Option<&[Group]> {
         let each = self.shape().each as usize;
         self.cell(at / BLOCK)?.get()?.get(at % BLOCK..each)
     }
 
     /// How many entries there is place for.
     pub(crate) fn places(&self) -> usize {
-        self.shape().lines() * WIDTH
+        self.shape().groups() * WIDTH
     }
 
     /// Whether another entry can be kept.
@@ -163,15 +165,15 @@ impl Lines {
 
     /// Where an entry seems to lie that belongs at `place`. What seems not to be there may be.
     #[inline]
-    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<(&Line, usize)> {
+    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<(&Group, usize)> {
         let shape = self.shape();
-        let (block, line) = shape.home(place);
-        let lines = self.cell(block)?.get()?;
-        for line in lines.get(line..shape.each as usize)? {
-            if let Some(slot) = line.spot(fingerprint) {
-                return Some((line, slot));
+        let (block, group) = shape.home(place);
+        let groups = self.cell(block)?.get()?;
+        for group in groups.get(group..shape.each as usize)? {
+            if let Some(slot) = group.spot(fingerprint) {
+                return Some((group, slot));
             }
-            if !line.is_full() {
+            if !group.is_full() {
                 return None;
             }
         }
@@ -180,15 +182,15 @@ impl Lines {
 
     /// Goes on looking in another block.
     #[cold]
-    fn spot_from(&self, fingerprint: Fingerprint, start: usize) -> Option<(&Line, usize)> {
-        let lines = self.shape().lines();
-        let mut at = if start < lines { start } else { 0 };
-        for _ in 0..lines {
-            let line = self.line(at)?;
-            if let Some(slot) = line.spot(fingerprint) {
-                return Some((line, slot));
+    fn spot_from(&self, fingerprint: Fingerprint, start: usize) -> Option<(&Group, usize)> {
+        let groups = self.shape().groups();
+        let mut at = if start < groups { start } else { 0 };
+        for _ in 0..groups {
+            let group = self.group(at)?;
+            if let Some(slot) = group.find(fingerprint) {
+                return Some((group, slot));
             }
-            if !line.is_full() {
+            if !group.is_full() {
                 return None;
             }
             at = self.after(at);
@@ -197,43 +199,43 @@ impl Lines {
     }
 
     fn home(&self, place: u64) -> usize {
-        let (block, line) = self.shape().home(place);
-        block * BLOCK + line
+        let (block, group) = self.shape().home(place);
+        block * BLOCK + group
     }
 
-    fn after(&self, line: usize) -> usize {
-        if line + 1 < self.shape().lines() { line + 1 } else { 0 }
+    fn after(&self, group: usize) -> usize {
+        if group + 1 < self.shape().groups() { group + 1 } else { 0 }
     }
 
     /// Under the mutex: where the entry lies that belongs at `place`.
     pub(crate) fn find(&self, fingerprint: Fingerprint, place: u64) -> Option<usize> {
         let mut at = self.home(place);
         loop {
-            let line = self.line(at)?;
-            if let Some(slot) = line.find(fingerprint) {
+            let group = self.group(at)?;
+            if let Some(slot) = group.find(fingerprint) {
                 return Some(at * WIDTH + slot);
             }
-            if !line.is_full() {
+            if !group.is_full() {
                 return None;
             }
             at = self.after(at);
         }
     }
 
-    /// Under the mutex: what lies there. Its state is only a hint unless the line is locked.
+    /// Under the mutex: what lies there. Its state is only a hint unless the group is locked.
     pub(crate) fn get(&self, at: usize) -> Option<Entry> {
-        let entry = self.line(at / WIDTH)?.entry(at % WIDTH);
+        let entry = self.group(at / WIDTH)?.entry(at % WIDTH);
         entry.fingerprint.is_some().then_some(entry)
     }
 
-    /// Locks the line of a place until the release.
+    /// Locks the group of a place until the release.
     pub(crate) fn lock<T>(&self, beside: &mut Beside<T>, at: usize) {
         let number = at / WIDTH;
         if beside.all_locked || beside.locked.contains(&number) {
             return;
         }
-        if let Some(line) = self.line(number) {
-            line.lock();
+        if let Some(group) = self.group(number) {
+            group.lock_all();
             beside.locked.push(number);
         }
     }
@@ -241,15 +243,22 @@ impl Lines {
     /// Gives every lock back.
     pub(crate) fn release<T>(&self, beside: &mut Beside<T>) {
         if std::mem::take(&mut beside.all_locked) {
+            self.each().for_each(Group::unlock_all);
             beside.locked.clear();
-            beside.locked.extend(0..self.shape().lines());
         }
-        for line in beside.locked.drain(..).filter_map(|number| self.line(number)) {
-            line.unlock();
+        for group in beside.locked.drain(..).filter_map(|number| self.group(number)) {
+            group.unlock_all();
         }
     }
 
-    /// What lies there, its line locked until the release.
+    /// The groups in use.
+    fn each(&self) -> impl Iterator<Item = &Group> {
+        let Shape { blocks, each } = self.shape();
+        let blocks = (0..blocks as usize).filter_map(|block| self.cell(block)?.get());
+        blocks.flat_map(move |block| block.iter().take(each as usize))
+    }
+
+    /// What lies there, its group locked until the release.
     pub(crate) fn locked<T>(&self, beside: &mut Beside<T>, at: usize) -> Option<Entry> {
         self.lock(beside, at);
         self.get(at)
@@ -257,15 +266,15 @@ impl Lines {
 
     pub(crate) fn set_state<T>(&self, beside: &mut Beside<T>, at: usize, state: Packed) {
         self.lock(beside, at);
-        if let Some(line) = self.line(at / WIDTH) {
-            line.set_state(at % WIDTH, state);
+        if let Some(group) = self.group(at / WIDTH) {
+            group.set_state(at % WIDTH, state);
         }
     }
 
     fn set<T>(&self, beside: &mut Beside<T>, at: usize, entry: Entry) {
         self.lock(beside, at);
-        if let Some(line) = self.line(at / WIDTH) {
-            line.set(at % WIDTH, entry);
+        if let Some(group) = self.group(at / WIDTH) {
+            group.set(at % WIDTH, entry);
         }
     }
 
@@ -279,9 +288,9 @@ impl Lines {
     ) -> usize {
         if (beside.len + 1) * PLACES > self.places() * TAKEN {
             // So the tables of a store grow at different times.
-            let lines = self.shape().lines();
-            let step = lines * (100 + beside.random(60)) / 1024;
-            self.grow(beside, (lines + step + 1).max(FEWEST), &place);
+            let groups = self.shape().groups();
+            let step = groups * (100 + beside.random(60)) / 1024;
+            self.grow(beside, (groups + step + 1).max(FEWEST), &place);
         }
         let at = self.put(beside, entry, place(entry.fingerprint));
         if let Some(noted) = beside.notes.get_mut(at) {
@@ -291,19 +300,22 @@ impl Lines {
         at
     }
 
-    /// Moves everything to so many lines, or a few more.
-    fn grow<T>(&self, beside: &mut Beside<T>, lines: usize, place: &impl Fn(Fingerprint) -> u64) {
-        self.lock_all(beside);
+    /// Moves everything to so many groups, or a few more.
+    fn grow<T>(&self, beside: &mut Beside<T>, groups: usize, place: &impl Fn(Fingerprint) -> u64) {
+        if !std::mem::replace(&mut beside.all_locked, true) {
+            let others = self.each().enumerate().filter(|(at, _)| !beside.locked.contains(at));
+            others.for_each(|(_, group)| group.lock_all());
+        }
         // In few sizes, so that the allocator has the same memory for it each time.
         let mut moved: Vec<Entry> = Vec::with_capacity(beside.len.next_power_of_two());
-        for at in 0..self.places() {
-            if let Some(entry) = self.get(at) {
-                moved.push(entry);
-                self.set(beside, at, Entry::default());
+        for group in self.each() {
+            for slot in (0..WIDTH).filter(|slot| group.is_taken(*slot)) {
+                moved.push(group.entry(slot));
+                group.set(slot, Entry::default());
             }
         }
         let mut notes = std::mem::take(&mut beside.notes).into_iter().flatten();
-        self.allot(lines);
+        self.allot(groups);
         if beside.noted {
             beside.notes.resize_with(self.places(), || None);
         }
@@ -315,35 +327,30 @@ impl Lines {
         }
     }
 
-    fn lock_all<T>(&self, beside: &mut Beside<T>) {
-        for at in 0..self.shape().lines() {
-            self.lock(beside, at * WIDTH);
-        }
-        beside.locked.clear();
-        beside.all_locked = true;
-    }
-
-    /// Takes so many lines into use, all of them locked.
-    fn allot(&self, lines: usize) {
-        let shape = Shape::of(lines.min((self.more.len() + 1) * BLOCK));
-        let before = self.shape().lines();
+    /// Takes so many groups into use, all of them locked.
+    fn allot(&self, groups: usize) {
+        let shape = Shape::of(groups.min((self.more.len() + 1) * BLOCK));
+        let before = self.shape().groups();
         for cell in (0..shape.blocks as usize).filter_map(|block| self.cell(block)) {
-            cell.get_or_init(|| Box::new([const { Line::new() }; BLOCK]));
+            cell.get_or_init(|| Box::new([const { Group::new() }; BLOCK]));
         }
-        (before..shape.lines()).filter_map(|at| self.line(at)).for_each(Line::lock);
+        (before..shape.groups()).filter_map(|at| self.group(at)).for_each(Group::lock_all);
         let word = u64::from(shape.blocks) | u64::from(shape.each) << 32;
         self.shape.store(word, Ordering::Relaxed);
     }
 
     /// Writes an entry to the first free place; there is always one.
     fn put<T>(&self, beside: &mut Beside<T>, entry: Entry, place: u64) -> usize {
-        let mut at = self.home(place);
-        while self.line(at).is_some_and(Line::is_full) {
-            at = self.after(at);
+        let mut number = self.home(place);
+        loop {
+            let Some(group) = self.group(number) else { return 0 };
+            if let Some(slot) = (0..WIDTH).find(|slot| !group.is_taken(*slot)) {
+                self.lock(beside, number * WIDTH);
+                group.set(slot, entry);
+                return number * WIDTH + slot;
+            }
+            number = self.after(number);
         }
-        let free = self.get(at * WIDTH).map_or(0, |_| 1);
-        self.set(beside, at * WIDTH + free, entry);
-        at * WIDTH + free
     }
 
     /// Takes an entry out. Others may move, each closer to its home.
@@ -355,10 +362,12 @@ impl Lines {
     ) {
         let mut hole = at;
         loop {
-            // The first of a line is taken first.
-            if hole.is_multiple_of(WIDTH) {
-                self.swap(beside, hole, hole + 1);
-                hole += 1;
+            // The first places of a group are taken first: the last one that is fills the hole.
+            let end = (hole / WIDTH + 1) * WIDTH;
+            let last = (hole..end).rev().find(|at| self.get(*at).is_some()).unwrap_or(hole);
+            if last != hole {
+                self.swap(beside, hole, last);
+                hole = last;
             }
             let Some(moved) = self.next_from_before(hole / WIDTH, &place) else { break };
             self.swap(beside, hole, moved);
@@ -371,25 +380,25 @@ impl Lines {
         beside.len -= 1;
     }
 
-    /// The next entry behind the line of the hole whose home is that line or one before.
+    /// The next entry behind the group of the hole whose home is that group or one before.
     fn next_from_before(&self, hole: usize, place: &impl Fn(Fingerprint) -> u64) -> Option<usize> {
-        let lines = self.shape().lines();
-        // Lines go round: how far one is behind another.
+        let groups = self.shape().groups();
+        // Groups go round: how far one is behind another.
         let distance =
-            |from: usize, to: usize| if to >= from { to - from } else { to + lines - from };
-        // Nobody went past a line with a free place. What has left is still in the second place.
-        self.get(hole * WIDTH)?;
-        let mut line = hole;
+            |from: usize, to: usize| if to >= from { to - from } else { to + groups - from };
+        // Nobody went past a group with a free place. What leaves is still there.
+        self.group(hole).filter(|group| group.is_full())?;
+        let mut group = hole;
         loop {
-            line = self.after(line);
+            group = self.after(group);
             let passed = |at: &usize| {
                 self.get(*at).is_some_and(|entry| {
                     let home = self.home(place(entry.fingerprint));
-                    distance(home, hole) < distance(home, line)
+                    distance(home, hole) < distance(home, group)
                 })
             };
-            let found = (line * WIDTH..(line + 1) * WIDTH).find(passed);
-            if found.is_some() || !self.line(line)?.is_full() {
+            let found = (group * WIDTH..(group + 1) * WIDTH).find(passed);
+            if found.is_some() || !self.group(group)?.is_full() {
                 return found;
             }
         }
