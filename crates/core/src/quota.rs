@@ -13,6 +13,7 @@ use crate::text::format_duration;
 /// How much is allowed, and the algorithm that decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum Quota {
     /// Tokens refill at a rate up to a capacity; a request takes as many as it costs.
     TokenBucket(Bucket),

@@ -6,6 +6,7 @@
 //! it. Writing is for who holds the lock of the entry's line. Nobody waits for anything else while he
 //! holds one, unless he holds the mutex of the group's shard as well; so nobody waits for ever.
 
+use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fingerprint::Fingerprint;
@@ -105,10 +106,11 @@ impl Group {
     #[inline]
     pub(crate) fn spot(&self, fingerprint: Fingerprint) -> Option<usize> {
         let [_, high] = fingerprint.words();
-        let is_at = |slot: usize| usize::from(self.read(slot, 1) == high);
-        let (second, third, fourth) = (is_at(1), is_at(2), is_at(3));
-        let slot = second | third << 1 | fourth | fourth << 1;
-        (is_at(0) | slot != 0).then_some(slot)
+        let is_at = |slot: usize| self.read(slot, 1) == high;
+        let slot = select_unpredictable(is_at(1), 1, 0);
+        let slot = select_unpredictable(is_at(2), 2, slot);
+        let slot = select_unpredictable(is_at(3), 3, slot) % WIDTH;
+        is_at(slot).then_some(slot)
     }
 
     #[inline]
@@ -166,37 +168,48 @@ fn wait(word: &AtomicU64) {
     }
 }
 
-/// An entry under its lock.
-#[derive(Debug)]
-pub(crate) struct Held<'a> {
+/// Where an entry seems to lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot<'a> {
     group: &'a Group,
     slot: usize,
 }
 
-impl<'a> Held<'a> {
-    /// Locks the entry, if it still lies there.
+impl<'a> Spot<'a> {
     #[inline]
-    pub(crate) fn new(group: &'a Group, slot: usize, fingerprint: Fingerprint) -> Option<Self> {
-        group.lock(slot);
-        let held = Self { group, slot };
-        (group.fingerprint(slot) == fingerprint).then_some(held)
+    pub(crate) fn new(group: &'a Group, slot: usize) -> Self {
+        Self { group, slot }
     }
 
+    /// Locks the entry, if it still lies there.
+    #[inline]
+    pub(crate) fn lock(self, fingerprint: Fingerprint) -> Option<Held<'a>> {
+        self.group.lock(self.slot);
+        let held = Held(self);
+        (self.group.fingerprint(self.slot) == fingerprint).then_some(held)
+    }
+}
+
+/// An entry under its lock.
+#[derive(Debug)]
+pub(crate) struct Held<'a>(Spot<'a>);
+
+impl Held<'_> {
     #[inline]
     pub(crate) fn state(&self) -> Packed {
-        self.group.state(self.slot)
+        self.0.group.state(self.0.slot)
     }
 
     #[inline]
     pub(crate) fn set_state(&self, state: Packed) {
-        self.group.set_state(self.slot, state);
+        self.0.group.set_state(self.0.slot, state);
     }
 }
 
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.group.unlock(self.slot);
+        self.0.group.unlock(self.0.slot);
     }
 }
 
@@ -225,11 +238,11 @@ mod tests {
         group.set(3, Entry { fingerprint: other, state });
         group.unlock_all();
         for (slot, name) in [(0, one), (3, other)] {
-            let held = Held::new(&group, slot, name).unwrap();
+            let held = Spot::new(&group, slot).lock(name).unwrap();
             assert_eq!((group.find(name), held.state()), (Some(slot), state));
             assert_eq!(group.spot(name), Some(slot));
         }
-        assert!(Held::new(&group, 0, other).is_none());
+        assert!(Spot::new(&group, 0).lock(other).is_none());
         group.lock_all();
         group.set(0, Entry::default());
         group.unlock_all();
@@ -263,7 +276,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        let held = Held::new(&group, 1, name).unwrap();
+                        let held = Spot::new(&group, 1).lock(name).unwrap();
                         let [low, high] = held.state().words();
                         assert_eq!(low, high);
                         held.set_state(Packed::of_words([low + 1, high + 1]));

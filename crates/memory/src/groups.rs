@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 
 use crate::fingerprint::Fingerprint;
-use crate::group::{Entry, Group, WIDTH};
+use crate::group::{Entry, Group, Spot, WIDTH};
 use crate::packed::Packed;
 
 mod sample;
@@ -165,35 +165,30 @@ impl Groups {
 
     /// Where an entry seems to lie that belongs at `place`. What seems not to be there may be.
     #[inline]
-    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<(&Group, usize)> {
+    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'_>> {
         let shape = self.shape();
         let (block, group) = shape.home(place);
-        let groups = self.cell(block)?.get()?;
-        for group in groups.get(group..shape.each as usize)? {
-            if let Some(slot) = group.spot(fingerprint) {
-                return Some((group, slot));
-            }
-            if !group.is_full() {
-                return None;
-            }
+        let home = self.cell(block)?.get()?.get(group)?;
+        match home.spot(fingerprint) {
+            Some(slot) => Some(Spot::new(home, slot)),
+            None if home.is_full() => self.spot_beyond(fingerprint, block * BLOCK + group),
+            None => None,
         }
-        self.spot_from(fingerprint, (block + 1) * BLOCK)
     }
 
-    /// Goes on looking in another block.
-    #[cold]
-    fn spot_from(&self, fingerprint: Fingerprint, start: usize) -> Option<(&Group, usize)> {
-        let groups = self.shape().groups();
-        let mut at = if start < groups { start } else { 0 };
-        for _ in 0..groups {
+    /// Goes on looking in the groups after a full one.
+    #[inline(never)]
+    fn spot_beyond(&self, fingerprint: Fingerprint, full: usize) -> Option<Spot<'_>> {
+        let mut at = full;
+        for _ in 0..self.shape().groups() {
+            at = self.after(at);
             let group = self.group(at)?;
-            if let Some(slot) = group.find(fingerprint) {
-                return Some((group, slot));
+            if let Some(slot) = group.spot(fingerprint) {
+                return Some(Spot::new(group, slot));
             }
             if !group.is_full() {
                 return None;
             }
-            at = self.after(at);
         }
         None
     }

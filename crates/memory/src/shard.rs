@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::group::{self, Entry};
+use crate::group::{Entry, Spot};
 use crate::groups::{Beside, Groups};
 use crate::names::Names;
 use crate::packed::Packed;
@@ -87,12 +87,11 @@ impl Shard {
         Self { groups: Apart(Groups::new(most)), inner: Apart(Mutex::new(inner)) }
     }
 
-    /// The state of a known key under its own lock. `None` is nothing but a reason to take the
-    /// mutex and look again.
+    /// Where a known key seems to lie. `None` is nothing but a reason to take the mutex and look
+    /// again.
     #[inline]
-    pub(crate) fn known(&self, id: Id) -> Option<group::Held<'_>> {
-        let (group, slot) = self.groups.0.spot(id.fingerprint, id.place)?;
-        group::Held::new(group, slot, id.fingerprint)
+    pub(crate) fn spot(&self, id: Id) -> Option<Spot<'_>> {
+        self.groups.0.spot(id.fingerprint, id.place)
     }
 
     pub(crate) fn lock(&self) -> Keys<'_> {
