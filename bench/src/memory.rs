@@ -22,7 +22,9 @@ const ROUNDS: usize = 7;
 const CALLS: usize = 500_000;
 
 pub(crate) fn run() {
-    println!("ns per decision, {CALLS} calls a round, median of {ROUNDS} rounds (least–most)\n");
+    // First, while the process is small.
+    growth::run();
+    println!("\nns per decision, {CALLS} calls a round, median of {ROUNDS} rounds (least–most)\n");
     let header = [
         "keys",
         "threads",
@@ -46,8 +48,7 @@ pub(crate) fn run() {
         compare(name, &Traffic::new(keys, zipf, CALLS), threads);
     }
     println!("\nratio: tollkeeper to governor + ahash; below 1 tollkeeper is faster");
-    println!("tollkeeper is GCRA, as governor is; windows: its two windows to that\n");
-    growth::run();
+    println!("tollkeeper is GCRA, as governor is; windows: its two windows to that");
 }
 
 fn compare(name: &str, traffic: &Traffic, threads: usize) {

@@ -73,7 +73,7 @@ impl Tie {
         // Another processor's counter can be a little behind.
         let passed = ticks.saturating_sub(self.ticks);
         // So few that the product is at most what is trusted, which fits.
-        (passed < self.trusted).then(|| self.us + (passed * self.rate >> POINT))
+        (passed < self.trusted).then(|| self.us + ((passed * self.rate) >> POINT))
     }
 
     /// The time at `ticks`, trusted or not; for a rate that was not measured the time of the tie.

@@ -81,7 +81,7 @@ impl<C: Clock> MemoryStore<C> {
 
     /// The short way for what is asked most: a known key whose state is in its group, in the quota's
     /// own unit. If it is not, nothing was done but to read the clock.
-    #[inline]
+    #[inline(always)]
     fn decide_known(&self, id: Id, check: &Check<'_>) -> Result<Checked, Early> {
         // The clock takes as long to read as the group to come.
         let spot = self.table.shard_of(id).spot(id);
@@ -96,7 +96,7 @@ impl<C: Clock> MemoryStore<C> {
         Ok(Checked { now_us, charged: step.written && outcome.allowed, outcome })
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(&self, spot: Spot<'_>, early: Early, id: Id, check: &Check<'_>) -> Option<(Step, u64)> {
         let held = spot.lock(id.fingerprint)?;
         let packed = held.state();

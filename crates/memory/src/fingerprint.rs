@@ -120,8 +120,8 @@ impl Fingerprinter {
         Self { first, keys: std::array::from_fn(|_| number()), place }
     }
 
-    /// The fingerprint of a state.
-    #[inline]
+    /// The fingerprint of a state. Always inline: where the limit's name is known, so is its block.
+    #[inline(always)]
     pub(crate) fn of(&self, limit: &str, algorithm: Algorithm, key: &str) -> Fingerprint {
         let (limit, key) = (limit.as_bytes(), key.as_bytes());
         if limit.len() > BLOCK || key.len() > BLOCK {

@@ -20,7 +20,7 @@ fn store() -> MemoryStore {
 
 /// So many at once, and hardly any after that.
 fn at_once(count: u64) -> Quota {
-    Quota::token_bucket(count, Rate::new(1, 86_400_000_000).unwrap()).unwrap()
+    Quota::token_bucket(count, Rate::new(1, 3_600_000_000).unwrap()).unwrap()
 }
 
 /// Adds keys, which makes the table grow and others move, and takes them away again.
@@ -43,7 +43,7 @@ fn come_and_go(store: &MemoryStore, done: impl Fn() -> bool) {
 #[test]
 fn every_unit_is_counted_once_while_others_move() {
     let store = store();
-    let quotas = [at_once(20_000), Quota::fixed_window(20_000, 400 * 86_400_000_000).unwrap()];
+    let quotas = [at_once(20_000), Quota::fixed_window(20_000, 400 * 86_400 * 1_000_000).unwrap()];
     let left = AtomicU64::new(THREADS);
     let admitted: Vec<AtomicU64> = (0..HOT.len() * 2).map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
