@@ -18,7 +18,6 @@
 
 mod cpu;
 mod http;
-mod inside;
 mod memory;
 mod progress;
 mod redis;
@@ -37,10 +36,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        Some("memory") => {
-            memory::run();
-            println!("\n{}", inside::run());
-        }
+        Some("memory") => print(memory::run()),
         Some("redis") => print(redis::run()),
         Some("http") => print(http::run()),
         // What the benchmark of HTTP starts as a process of its own.

@@ -1,11 +1,14 @@
 //! The limiters that are compared, each behind one method. All of them allow everything here.
 
 use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::time::SystemTime;
 
 use governor::RateLimiter;
 use governor::clock::DefaultClock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
+use throttlecrab::PeriodicStore;
 use tollkeeper_core::{Check, Quota, Rate};
 use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
 
@@ -14,20 +17,45 @@ pub(crate) trait Contestant: Sync {
     fn allows(&self, key: &String) -> bool;
 }
 
-/// So much that nobody is denied, while one unit a second comes back: no key becomes as new.
-const BURST: u32 = 1_000_000_000;
+/// So much that nobody is denied, while one unit in ten minutes comes back: no key becomes as new
+/// while it is measured, which would make it a new key.
+const BURST: u32 = 7_000_000;
+const UNIT_US: u64 = 600_000_000;
+
+/// The same for windows, which are as long as can be.
+const WINDOW_US: u64 = 400 * 86_400 * 1_000_000;
 
 pub(crate) struct Ours {
     store: MemoryStore,
     quota: Quota,
 }
 
-impl Default for Ours {
-    fn default() -> Self {
-        let settings = Settings { max_keys: 2_000_000, ..Settings::default() };
-        let rate = Rate::new(1, 1_000_000).unwrap();
-        let quota = Quota::gcra(u64::from(BURST), rate).unwrap();
+impl Ours {
+    fn new(quota: Quota) -> Self {
+        Self::sized(quota, 2_000_000)
+    }
+
+    /// A table for so many keys.
+    pub(crate) fn sized(quota: Quota, max_keys: usize) -> Self {
+        let settings = Settings { max_keys, names: false, ..Settings::default() };
         Self { store: MemoryStore::new(settings, SystemClock::new()), quota }
+    }
+
+    pub(crate) fn bucket() -> Quota {
+        let rate = Rate::new(1, UNIT_US).unwrap();
+        Quota::gcra(u64::from(BURST), rate).unwrap()
+    }
+
+    pub(crate) fn gcra() -> Self {
+        Self::new(Self::bucket())
+    }
+
+    pub(crate) fn fixed_window() -> Self {
+        Self::new(Quota::fixed_window(1 << 32, WINDOW_US).unwrap())
+    }
+
+    pub(crate) fn sliding_counter() -> Self {
+        Self::new(Quota::sliding_window_counter(1 << 32, WINDOW_US).unwrap())
     }
 }
 
@@ -35,6 +63,15 @@ impl Contestant for Ours {
     fn allows(&self, key: &String) -> bool {
         let check = Check { limit: "api", quota: &self.quota, key, cost: 1, shadow: false };
         self.store.check_now(&check).unwrap().outcome.allowed
+    }
+}
+
+/// Nobody decides: what is left is the time that it takes to write down the key.
+pub(crate) struct Nobody;
+
+impl Contestant for Nobody {
+    fn allows(&self, key: &String) -> bool {
+        !key.is_empty()
     }
 }
 
@@ -71,5 +108,22 @@ impl Default for GovernorAhash {
 impl Contestant for GovernorAhash {
     fn allows(&self, key: &String) -> bool {
         self.0.check_key(key).is_ok()
+    }
+}
+
+/// throttlecrab with the store that it recommends for few and busy keys.
+pub(crate) struct ThrottleCrab(Mutex<throttlecrab::RateLimiter<PeriodicStore>>);
+
+impl Default for ThrottleCrab {
+    fn default() -> Self {
+        Self(Mutex::new(throttlecrab::RateLimiter::new(PeriodicStore::with_capacity(1_000_000))))
+    }
+}
+
+impl Contestant for ThrottleCrab {
+    fn allows(&self, key: &String) -> bool {
+        let (burst, period_s) = (i64::from(BURST), 600);
+        let mut crab = self.0.lock().unwrap();
+        crab.rate_limit(key, burst, 1, period_s, 1, SystemTime::now()).unwrap().0
     }
 }

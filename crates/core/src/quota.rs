@@ -13,6 +13,7 @@ use crate::text::format_duration;
 /// How much is allowed, and the algorithm that decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[repr(u8)]
 pub enum Quota {
     /// Tokens refill at a rate up to a capacity; a request takes as many as it costs.
     TokenBucket(Bucket),
@@ -84,6 +85,7 @@ impl Quota {
 
     /// Which algorithm decides.
     #[must_use]
+    #[inline]
     pub fn algorithm(&self) -> Algorithm {
         match self {
             Self::TokenBucket(_) => Algorithm::TokenBucket,
@@ -98,6 +100,7 @@ impl Quota {
 
     /// The most that can be available at once: capacity, burst, or the window's count.
     #[must_use]
+    #[inline]
     pub fn limit(&self) -> u64 {
         match self {
             Self::TokenBucket(bucket) | Self::Gcra(bucket) => bucket.capacity,
@@ -179,18 +182,21 @@ impl Bucket {
 
     /// Whole units that fit: B.
     #[must_use]
+    #[inline]
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// Debt that drains in a microsecond: R in lowest terms.
     #[must_use]
+    #[inline]
     pub fn drain(&self) -> u64 {
         self.drain
     }
 
     /// Debt that one unit adds: P in lowest terms.
     #[must_use]
+    #[inline]
     pub fn unit(&self) -> u64 {
         self.unit
     }
@@ -210,6 +216,7 @@ impl Bucket {
 
     /// The debt of a bucket that has nothing left: B · P.
     #[must_use]
+    #[inline]
     pub fn full_debt(&self) -> u64 {
         self.capacity * self.unit
     }
@@ -226,18 +233,21 @@ pub struct Leak {
 impl Leak {
     /// The queue as a bucket.
     #[must_use]
+    #[inline]
     pub fn bucket(&self) -> &Bucket {
         &self.bucket
     }
 
     /// Whether admitted requests are to be held back.
     #[must_use]
+    #[inline]
     pub fn mode(&self) -> LeakMode {
         self.mode
     }
 
     /// The longest wait that is admitted.
     #[must_use]
+    #[inline]
     pub fn max_delay_us(&self) -> Option<u64> {
         self.max_delay_us
     }
@@ -270,12 +280,14 @@ impl Window {
 
     /// The most in a window: L.
     #[must_use]
+    #[inline]
     pub fn max_requests(&self) -> u64 {
         self.max_requests
     }
 
     /// The window's length: W.
     #[must_use]
+    #[inline]
     pub fn size_us(&self) -> u64 {
         self.size_us
     }
@@ -291,12 +303,14 @@ pub struct InFlight {
 impl InFlight {
     /// The most permits held at once: L.
     #[must_use]
+    #[inline]
     pub fn max_in_flight(&self) -> u64 {
         self.max_in_flight
     }
 
     /// How long a permit lasts.
     #[must_use]
+    #[inline]
     pub fn lease_us(&self) -> u64 {
         self.lease_us
     }

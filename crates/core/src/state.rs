@@ -64,17 +64,18 @@ impl State {
     #[inline]
     pub fn step(&mut self, quota: &Quota, cost: u64, permit: u128, now_us: u64) -> Step {
         match (quota, self) {
-            (Quota::TokenBucket(bucket), Self::Debt(state)) => {
-                let admission = token_bucket::admit(bucket, state, cost, now_us);
-                step_debt(bucket, state, admission, cost, now_us)
-            }
-            (Quota::Gcra(bucket), Self::Debt(state)) => {
-                let admission = gcra::admit(bucket, state, cost, now_us);
-                step_debt(bucket, state, admission, cost, now_us)
+            (Quota::TokenBucket(bucket) | Quota::Gcra(bucket), Self::Debt(state)) => {
+                let (step, after) = state.take(bucket, cost, now_us);
+                *state = after;
+                step
             }
             (Quota::LeakingBucket(leak), Self::Debt(state)) => {
                 let admission = leaking_bucket::admit(leak, state, cost, now_us);
-                step_debt(leak.bucket(), state, admission, cost, now_us)
+                state.step(leak.bucket(), admission, cost, now_us)
+            }
+            (Quota::FixedWindow(window), Self::Count(state)) => state.step(window, cost, now_us),
+            (Quota::SlidingWindowCounter(window), Self::Pair(state)) => {
+                state.step(window, cost, now_us)
             }
             (quota, state) => {
                 let admission = state.admit(quota, cost, now_us);
@@ -266,26 +267,6 @@ pub struct Step {
     pub reset_after_us: u64,
     /// Whether the state changed.
     pub written: bool,
-}
-
-#[inline]
-fn step_debt(
-    bucket: &Bucket,
-    state: &mut Debt,
-    admission: Admission,
-    cost: u64,
-    now_us: u64,
-) -> Step {
-    let written = match cost {
-        0 => false,
-        _ if admission.is_yes() => {
-            state.charge(bucket, cost, now_us);
-            true
-        }
-        _ => state.anchor(bucket, now_us),
-    };
-    let remaining = state.remaining(bucket, now_us);
-    Step { admission, remaining, reset_after_us: state.reset_after_us(bucket, now_us), written }
 }
 
 /// The bucket of the three algorithms that keep a debt.

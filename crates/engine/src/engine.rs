@@ -137,6 +137,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             ("store.ca", old.ca == new.ca),
             ("store.max_keys", old.max_keys == new.max_keys),
             ("store.when_full", old.when_full == new.when_full),
+            ("store.names", old.names == new.names),
         ];
         if let Some((field, _)) = fixed.into_iter().find(|(_, same)| !same) {
             return Err(ReloadError { field });

@@ -4,9 +4,9 @@ use tollkeeper_core::{Amended, Amendment, Change, Clock, Quota, State};
 
 use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
-use crate::shard::{KeyEntry, Names, Shard};
+use crate::shard::{Id, Keys, Under};
 use crate::stats::Counters;
-use crate::table::{Table, now_us};
+use crate::table::{Early, Table};
 
 /// Applies one amendment in one atomic step.
 pub(crate) fn amend(
@@ -16,11 +16,17 @@ pub(crate) fn amend(
     clock: &impl Clock,
     amendment: &Amendment<'_>,
 ) -> Amended {
-    let hash = table.hash(amendment.limit, amendment.key);
-    let mut shard = table.lock_of(hash);
-    let now_us = now_us(clock, &mut shard);
+    let Amendment { limit, quota, key, .. } = *amendment;
+    let id = table.common.id(limit, quota.algorithm(), key);
+    if !id.fingerprint.is_possible() {
+        return Amended::Unknown;
+    }
+    let mut shard = table.shard_of(id).lock();
+    let seen_us = shard.seen_us(id, &table.common);
+    let now_us = Early::read(clock).now_us(clock, seen_us);
     let rooms = RoomMaker::new(table, counters, settings, now_us);
-    let mut target = Target { rooms, shard: &mut shard, hash, amendment, now_us };
+    let under = Under { common: &table.common, limit, quota, now_us };
+    let mut target = Target { rooms, shard: &mut shard, id, amendment, under, now_us };
     match amendment.change {
         Change::Refund { units, charged_at_us } => target.refund(units, charged_at_us),
         Change::Settle { id, actual } => target.settle(id, actual),
@@ -34,19 +40,20 @@ pub(crate) fn amend(
 const DONE: Amended = Amended::Done { forgiven: 0 };
 
 /// The state that an amendment names.
-struct Target<'a> {
+struct Target<'a, 'b> {
     rooms: RoomMaker<'a>,
-    shard: &'a mut Shard,
-    hash: u64,
+    shard: &'a mut Keys<'b>,
+    id: Id,
     amendment: &'a Amendment<'a>,
+    under: Under<'a>,
     now_us: u64,
 }
 
-impl Target<'_> {
-    fn find(&self) -> Option<usize> {
-        let Amendment { limit, quota, key, .. } = *self.amendment;
-        let is_it = |entry: &KeyEntry| entry.names.are(limit, quota.algorithm(), key);
-        self.shard.keys.find(self.hash, is_it)
+impl Target<'_, '_> {
+    /// Where the state is, if there is one that has not expired.
+    fn live(&mut self) -> Option<usize> {
+        let at = self.shard.find(self.id)?;
+        (self.shard.expires_us(at, self.under.common) > self.now_us).then_some(at)
     }
 
     /// Changes the state if there is one that has not expired, and if `change` says that it did.
@@ -54,14 +61,14 @@ impl Target<'_> {
         &mut self,
         change: impl FnOnce(&mut State, &Quota, u64) -> Option<T>,
     ) -> Option<T> {
-        let at = self.find()?;
-        let entry = self.shard.keys.get_mut(at)?;
-        if entry.expires_us <= self.now_us {
-            return None;
-        }
-        let changed = change(&mut entry.state, self.amendment.quota, self.now_us)?;
-        entry.written(self.amendment.quota, self.now_us);
-        Some(changed)
+        let at = self.live()?;
+        let Under { quota, now_us, .. } = self.under;
+        let changed = self.shard.work(at, self.under, |state| {
+            let changed = change(state, quota, now_us);
+            let written = changed.is_some();
+            (changed, written)
+        });
+        changed.flatten()
     }
 
     fn refund(&mut self, units: u64, charged_at_us: Option<u64>) -> Amended {
@@ -80,10 +87,11 @@ impl Target<'_> {
 
     fn settle(&mut self, id: u128, actual: u64) -> Amended {
         let Amendment { limit, quota, key, .. } = *self.amendment;
-        let found = self.shard.reservations.find(self.hash, |reservation| {
+        let reservations = self.shard.reservations();
+        let found = reservations.find(self.id.place, |reservation| {
             reservation.id == id && reservation.names.are(limit, quota.algorithm(), key)
         });
-        let found = found.and_then(|at| self.shard.reservations.get_mut(at));
+        let found = found.and_then(|at| reservations.get_mut(at));
         let Some(reservation) = found else { return Amended::Unknown };
         if reservation.expires_us <= self.now_us {
             return Amended::Unknown;
@@ -101,39 +109,31 @@ impl Target<'_> {
 
     /// Charges `units` whether they fit or not; a state that was forgotten is begun anew.
     fn overcharge(&mut self, units: u64) -> u64 {
-        let quota = self.amendment.quota;
-        let changed =
-            self.change(|state, quota, now_us| Some(state.overcharge(quota, units, now_us)));
-        if let Some(forgiven) = changed {
-            return forgiven;
+        let Under { quota, now_us, .. } = self.under;
+        let overcharge = |state: &mut State| state.overcharge(quota, units, now_us);
+        if let Some(at) = self.shard.find(self.id) {
+            let forgiven = self.shard.work(at, self.under, |state| (overcharge(state), true));
+            return forgiven.unwrap_or(units);
         }
-        // It has expired, or it was never there or evicted.
-        if self.find().is_none() {
-            if self.rooms.take_key(self.shard, &[self.hash]) != Room::Yes {
-                return units;
-            }
-            let Amendment { limit, key, .. } = *self.amendment;
-            let names = Names::new(limit, quota.algorithm(), key);
-            self.shard.keys.insert(KeyEntry::fresh(self.hash, names, quota, self.now_us));
-        }
-        let Some(entry) = self.find().and_then(|at| self.shard.keys.get_mut(at)) else {
+        // It was never there, or it was evicted.
+        if self.rooms.take_key(self.shard, &[self.id.fingerprint]) != Room::Yes {
             return units;
-        };
-        entry.state = State::fresh(quota, self.now_us);
-        let forgiven = entry.state.overcharge(quota, units, self.now_us);
-        entry.written(quota, self.now_us);
+        }
+        let mut state = State::fresh(quota, now_us);
+        let forgiven = overcharge(&mut state);
+        self.shard.insert(self.id, self.amendment.key, state, self.under);
         forgiven
     }
 
     fn leave_at_most(&mut self, units: u64) -> Amended {
-        let quota = self.amendment.quota;
+        let Under { quota, now_us, .. } = self.under;
         if matches!(quota, Quota::Concurrency(_)) {
             return Amended::Unknown;
         }
-        let entry = self.find().and_then(|at| self.shard.keys.get_mut(at));
-        let left = entry
-            .filter(|entry| entry.expires_us > self.now_us)
-            .map_or(quota.limit(), |entry| entry.state.remaining(quota, self.now_us));
+        let left = self.live().and_then(|at| {
+            self.shard.work(at, self.under, |state| (state.remaining(quota, now_us), false))
+        });
+        let left = left.unwrap_or(quota.limit());
         if left <= units {
             return DONE;
         }

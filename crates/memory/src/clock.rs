@@ -44,8 +44,10 @@ struct Shared {
     version: AtomicU64,
     tied_ticks: AtomicU64,
     tied_us: AtomicU64,
-    /// Microseconds a tick, as a fixed-point number; 0 until it has been measured.
+    /// Microseconds a tick, as a fixed-point number.
     rate: AtomicU64,
+    /// For how many ticks the tie is trusted; 0 until the rate has been measured.
+    trusted: AtomicU64,
     tying: Mutex<()>,
 }
 
@@ -55,19 +57,34 @@ struct Tie {
     ticks: u64,
     us: u64,
     rate: u64,
+    trusted: u64,
 }
 
 impl Tie {
-    /// The time at `ticks`, and whether the tie can still be trusted.
+    /// A tie that is trusted for so long, if the rate has been measured.
+    fn new(ticks: u64, us: u64, rate: u64) -> Self {
+        let trusted = (TRUST_US << POINT).checked_div(rate).unwrap_or(0);
+        Self { ticks, us, rate, trusted }
+    }
+
+    /// The time at `ticks`, if the tie can still be trusted.
     #[inline]
-    fn time_at(&self, ticks: u64) -> (u64, bool) {
+    fn time_at(&self, ticks: u64) -> Option<u64> {
         // Another processor's counter can be a little behind.
         let passed = ticks.saturating_sub(self.ticks);
-        let passed_us = (u128::from(passed) * u128::from(self.rate)) >> POINT;
-        let passed_us = u64::try_from(passed_us).unwrap_or(u64::MAX);
-        (self.us.saturating_add(passed_us), self.rate > 0 && passed_us < TRUST_US)
+        // So few that the product is at most what is trusted, which fits.
+        (passed < self.trusted).then(|| self.us + ((passed * self.rate) >> POINT))
+    }
+
+    /// The time at `ticks`, trusted or not; for a rate that was not measured the time of the tie.
+    fn any_time_at(&self, ticks: u64) -> u64 {
+        let passed = u128::from(ticks.saturating_sub(self.ticks));
+        let passed_us = (passed * u128::from(self.rate)) >> POINT;
+        self.us.saturating_add(u64::try_from(passed_us).unwrap_or(u64::MAX))
     }
 }
+
+const _: () = assert!(TRUST_US.leading_zeros() > POINT, "what is trusted fits 64 bits");
 
 impl SystemClock {
     /// A clock that shows the system's time now and never steps back from here.
@@ -88,6 +105,7 @@ impl SystemClock {
             tied_ticks: AtomicU64::new(start_ticks),
             tied_us: AtomicU64::new(start_us),
             rate: AtomicU64::new(0),
+            trusted: AtomicU64::new(0),
             tying: Mutex::new(()),
         };
         Self { shared: Arc::new(shared) }
@@ -103,6 +121,7 @@ impl Shared {
                 ticks: self.tied_ticks.load(Ordering::Relaxed),
                 us: self.tied_us.load(Ordering::Relaxed),
                 rate: self.rate.load(Ordering::Relaxed),
+                trusted: self.trusted.load(Ordering::Relaxed),
             };
             fence(Ordering::Acquire);
             if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
@@ -117,11 +136,12 @@ impl Shared {
     fn tie_anew(&self) -> u64 {
         let _tying = self.tying.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.ticks.raw();
-        let (counted_us, trusted) = self.tie().time_at(now);
-        if trusted {
+        let tie = self.tie();
+        if let Some(us) = tie.time_at(now) {
             // Somebody else has just done it.
-            return counted_us;
+            return us;
         }
+        let counted_us = tie.any_time_at(now);
         // Ticks after, for the same reason; and a tie to ticks that were read too early would be
         // ahead of the system's clock.
         let ((passed, now), one_moment) =
@@ -134,9 +154,11 @@ impl Shared {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        self.tied_ticks.store(now, Ordering::Relaxed);
-        self.tied_us.store(us, Ordering::Relaxed);
-        self.rate.store(self.measured_rate(passed, now), Ordering::Relaxed);
+        let tie = Tie::new(now, us, self.measured_rate(passed, now));
+        self.tied_ticks.store(tie.ticks, Ordering::Relaxed);
+        self.tied_us.store(tie.us, Ordering::Relaxed);
+        self.rate.store(tie.rate, Ordering::Relaxed);
+        self.trusted.store(tie.trusted, Ordering::Relaxed);
         self.version.store(version + 2, Ordering::Release);
         us
     }
@@ -176,8 +198,8 @@ impl Clock for SystemClock {
     fn now_us(&self) -> u64 {
         let now = self.shared.ticks.raw();
         match self.shared.tie().time_at(now) {
-            (us, true) => us,
-            (_, false) => self.shared.tie_anew(),
+            Some(us) => us,
+            None => self.shared.tie_anew(),
         }
     }
 
@@ -222,11 +244,18 @@ mod tests {
 
     #[test]
     fn ticks_that_are_not_trusted_are_not_used() {
-        let tie = Tie { ticks: 1_000, us: 50, rate: 1 << POINT };
-        assert_eq!(tie.time_at(1_000 + TRUST_US - 1), (50 + TRUST_US - 1, true));
-        assert_eq!(tie.time_at(1_000 + TRUST_US), (50 + TRUST_US, false));
-        assert_eq!(tie.time_at(900), (50, true));
-        assert!(!Tie { rate: 0, ..tie }.time_at(1_000).1);
-        assert_eq!(tie.time_at(u64::MAX), (u64::MAX - 950, false));
+        let tie = Tie::new(1_000, 50, 1 << POINT);
+        assert_eq!(tie.time_at(1_000 + TRUST_US - 1), Some(50 + TRUST_US - 1));
+        assert_eq!(tie.time_at(1_000 + TRUST_US), None);
+        assert_eq!((tie.time_at(900), tie.any_time_at(900)), (Some(50), 50));
+        assert_eq!((tie.time_at(u64::MAX), tie.any_time_at(u64::MAX)), (None, u64::MAX - 950));
+        // From a tick a microsecond to more than any processor's, and where none was measured.
+        for rate in [1 << POINT, (1 << POINT) / 3_000, 1_000, 1, 0] {
+            let tie = Tie::new(1_000, 50, rate);
+            let last = 1_000 + tie.trusted.saturating_sub(1);
+            assert_eq!(tie.time_at(last), (rate > 0).then(|| tie.any_time_at(last)));
+            assert_eq!(tie.time_at(last + 1), None);
+            assert!(tie.any_time_at(last) <= 50 + TRUST_US);
+        }
     }
 }

@@ -1,15 +1,19 @@
 //! One request, decided under its locks: look at every limit, then charge all or none.
 
 use smallvec::SmallVec;
+use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
 use tollkeeper_core::{
-    Admission, Answer, Check, Clock, Outcome, Request, State, StoreError, Ticket,
+    Admission, Answer, Check, Clock, Outcome, Quota, Request, State, Step, StoreError, Ticket,
 };
 
+use crate::fingerprint::Fingerprint;
+use crate::group::Spot;
+use crate::names::Names;
+use crate::packed::Stepped;
 use crate::room::{Room, RoomMaker};
-use crate::settings::Settings;
-use crate::shard::{KeyEntry, Names, Reservation, Shard};
-use crate::stats::Counters;
-use crate::table::{Locked, Table, now_us};
+use crate::shard::{Id, Keys, Reservation, Under};
+use crate::store::MemoryStore;
+use crate::table::{Early, Locked};
 
 /// What one limit decided by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,131 +29,272 @@ pub struct Checked {
 /// What one limit says, and whether it is to be written.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    hash: u64,
-    at: Option<usize>,
+    id: Id,
+    known: bool,
     admission: Admission,
     room: Room,
 }
 
-/// Decides `request`; `touched` is how many entries of others the call looked at.
-pub(crate) fn decide(
-    table: &Table,
-    counters: &Counters,
-    settings: &Settings,
-    clock: &impl Clock,
-    request: &Request<'_>,
-    touched: &mut usize,
-) -> Result<Answer, StoreError> {
-    let checks = request.checks();
-    if let [check] = checks
-        && let Some(Checked { now_us, charged, outcome }) =
-            decide_known(table, counters, settings, clock, check, request.ticket(), touched)
-    {
-        return Ok(Answer::one(now_us, charged, outcome));
+impl<C: Clock> MemoryStore<C> {
+    fn under<'b>(&'b self, check: &Check<'b>, now_us: u64) -> Under<'b> {
+        Under { common: &self.table.common, limit: check.limit, quota: check.quota, now_us }
     }
-    let mut locked = table.lock_all(checks);
-    // Under the locks, so that the readings that a key sees never step back by themselves.
-    let now_us = locked.now_us(clock);
-    let mut rooms = RoomMaker::new(table, counters, settings, now_us);
 
-    let mut sweep_due = false;
-    for at in 0..checks.len() {
-        sweep_due |= rooms.sweep_own(locked.shard(locked.hashes[at]));
+    fn rooms(&self, now_us: u64) -> RoomMaker<'_> {
+        RoomMaker::new(&self.table, &self.counters, &self.settings, now_us)
     }
-    let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
-    for (at, check) in checks.iter().enumerate() {
-        let hash = locked.hashes[at];
-        looks.push(look(locked.shard(hash), hash, check, now_us));
+
+    /// Decides `request`; `touched` is how many entries of others the call looked at.
+    pub(crate) fn decide_request(
+        &self,
+        request: &Request<'_>,
+        touched: &mut usize,
+    ) -> Result<Answer, StoreError> {
+        match (request.checks(), request.ticket()) {
+            (_, Some(Ticket { reserve_for_us: Some(_), .. })) => {}
+            ([check], ticket) => {
+                let id = self.table.id(check);
+                let permit = ticket.map_or(0, |ticket| ticket.id);
+                let Checked { now_us, charged, outcome } = match self.decide_known(id, check) {
+                    Ok(checked) => checked,
+                    Err(early) => self.decide_locked(early, id, check, permit, touched),
+                };
+                return Ok(Answer::one(now_us, charged, outcome));
+            }
+            _ => {}
+        }
+        self.decide_all(request, touched)
     }
-    let denied = |looks: &[Look]| {
-        checks.iter().zip(looks).any(|(check, look)| !check.shadow && !look.admission.is_yes())
-    };
-    if !denied(&looks) {
-        make_room(&mut rooms, &mut locked, request, &mut looks)?;
-    }
-    if rooms.moved {
-        for (check, look) in checks.iter().zip(&mut looks) {
-            look.at = find(locked.shard(look.hash), look.hash, check);
+
+    /// Decides one limit that may be no request; `None` if it is none.
+    #[inline]
+    pub(crate) fn check(&self, check: &Check<'_>) -> Option<Checked> {
+        let id = self.table.id(check);
+        match self.decide_known(id, check) {
+            // What is known was a request.
+            Ok(checked) => Some(checked),
+            Err(early) => {
+                is_request(check).then(|| self.decide_locked(early, id, check, 0, &mut 0))
+            }
         }
     }
-    let admitted = !denied(&looks);
 
-    let mut charged = false;
-    let mut outcomes: SmallVec<[Outcome; 4]> = SmallVec::new();
-    for (check, look) in checks.iter().zip(&looks) {
-        let shard = locked.shard(look.hash);
-        let charge = admitted && check.cost > 0 && look.admission.is_yes();
-        let outcome = if charge && look.room == Room::Yes {
-            charged = true;
-            write(shard, look, check, request.ticket(), now_us)
-        } else {
-            leave(shard, look, check, now_us)
+    /// The short way for what is asked most: a known key whose state is in its group, in the quota's
+    /// own unit. If it is not, nothing was done but to read the clock.
+    #[inline(always)]
+    fn decide_known(&self, id: Id, check: &Check<'_>) -> Result<Checked, Early> {
+        // The clock takes as long to read as the group to come.
+        let spot = self.table.shard_of(id).spot(id);
+        let early = Early::read(&self.clock);
+        let Some((step, now_us)) = spot.and_then(|spot| self.step(spot, early, id, check)) else {
+            return Err(early);
         };
-        outcomes.push(outcome);
-    }
-    drop(locked);
-    if sweep_due {
-        rooms.sweep_next();
-    }
-    *touched = rooms.budget.spent();
-    Ok(Answer::new(now_us, charged, outcomes))
-}
-
-/// The short way for what is asked most: one limit, of a key that is known. `None` for anything
-/// else, with nothing changed.
-#[inline]
-pub(crate) fn decide_known(
-    table: &Table,
-    counters: &Counters,
-    settings: &Settings,
-    clock: &impl Clock,
-    check: &Check<'_>,
-    ticket: Option<Ticket>,
-    touched: &mut usize,
-) -> Option<Checked> {
-    if ticket.is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
-        return None;
-    }
-    let hash = table.hash(check.limit, check.key);
-    let mut shard = table.lock_of(hash);
-    let at = find(&shard, hash, check)?;
-    let now_us = now_us(clock, &mut shard);
-    let entry = shard.keys.get_mut(at)?;
-    if entry.expires_us <= now_us {
-        entry.state = State::fresh(check.quota, now_us);
-    }
-    let id = ticket.map_or(0, |ticket| ticket.id);
-    let step = entry.state.step(check.quota, check.cost, id, now_us);
-    if step.written {
-        entry.expires_us = now_us + step.reset_after_us;
-    }
-    let outcome = Outcome::of_step(check.quota, &step, check.shadow);
-    let charged = check.cost > 0 && outcome.allowed;
-    let mut rooms = RoomMaker::new(table, counters, settings, now_us);
-    let sweep_due = rooms.sweep_own(&mut shard);
-    drop(shard);
-    if sweep_due {
-        rooms.sweep_next();
-    }
-    *touched = rooms.budget.spent();
-    Some(Checked { now_us, charged, outcome })
-}
-
-#[inline]
-fn find(shard: &Shard, hash: u64, check: &Check<'_>) -> Option<usize> {
-    let algorithm = check.quota.algorithm();
-    shard.keys.find(hash, |entry| entry.names.are(check.limit, algorithm, check.key))
-}
-
-fn look(shard: &Shard, hash: u64, check: &Check<'_>, now_us: u64) -> Look {
-    let at = find(shard, hash, check);
-    let admission = match at.and_then(|at| shard.keys.get(at)) {
-        Some(entry) if entry.expires_us > now_us => {
-            entry.state.admit(check.quota, check.cost, now_us)
+        if self.table.turns.is_due() {
+            self.sweep_next(now_us);
         }
-        _ => State::fresh(check.quota, now_us).admit(check.quota, check.cost, now_us),
-    };
-    Look { hash, at, admission, room: Room::Yes }
+        let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+        Ok(Checked { now_us, charged: step.written && outcome.allowed, outcome })
+    }
+
+    #[inline(always)]
+    fn step(&self, spot: Spot<'_>, early: Early, id: Id, check: &Check<'_>) -> Option<(Step, u64)> {
+        let held = spot.lock(id.fingerprint)?;
+        let packed = held.state();
+        let unit = self.table.common.rows.get(packed.row())?.unit;
+        let now_us = |seen_us| early.now_us(&self.clock, seen_us);
+        let Stepped { step, packed, now_us } =
+            packed.step(check.quota, unit, check.cost, now_us)?;
+        if step.written {
+            held.set_state(packed);
+        }
+        Some((step, now_us))
+    }
+
+    /// Sweeps the shard whose turn it is.
+    #[cold]
+    #[inline(never)]
+    fn sweep_next(&self, now_us: u64) {
+        self.rooms(now_us).sweep_next();
+    }
+
+    /// One limit under its shard's mutex: of a key that is not known yet, or whose state is not in
+    /// its line.
+    #[inline(never)]
+    fn decide_locked(
+        &self,
+        early: Early,
+        id: Id,
+        check: &Check<'_>,
+        permit: u128,
+        touched: &mut usize,
+    ) -> Checked {
+        let mut shard = self.table.shard_of(id).lock();
+        let seen_us = shard.seen_us(id, &self.table.common);
+        let now_us = early.now_us(&self.clock, seen_us);
+        let mut rooms = self.rooms(now_us);
+        let known = shard.find(id);
+        let step =
+            known.and_then(|at| shard.step(at, self.under(check, now_us), check.cost, permit));
+        let (charged, outcome) = match step {
+            Some(step) => {
+                let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+                (check.cost > 0 && outcome.allowed, outcome)
+            }
+            None => self.take_new(&mut shard, &mut rooms, id, check, permit, now_us),
+        };
+        if self.table.turns.is_due() {
+            rooms.sweep(&mut shard);
+            drop(shard);
+            rooms.sweep_next();
+        }
+        *touched = rooms.budget.spent();
+        Checked { now_us, charged, outcome }
+    }
+
+    /// Takes a place for a new key, and charges it.
+    fn take_new(
+        &self,
+        shard: &mut Keys<'_>,
+        rooms: &mut RoomMaker<'_>,
+        id: Id,
+        check: &Check<'_>,
+        permit: u128,
+        now_us: u64,
+    ) -> (bool, Outcome) {
+        let mut state = State::fresh(check.quota, now_us);
+        let mut admission = state.admit(check.quota, check.cost, now_us);
+        let outcome = |state: &State, admission| {
+            Outcome::new(check.quota, state, admission, check.shadow, now_us)
+        };
+        if check.cost == 0 || !admission.is_yes() {
+            return (false, outcome(&state, admission));
+        }
+        match rooms.take_key(shard, &[id.fingerprint]) {
+            Room::Yes => {
+                state.charge(check.quota, check.cost, permit, now_us);
+                let outcome = outcome(&state, admission);
+                shard.insert(id, check.key, state, self.under(check, now_us));
+                return (true, outcome);
+            }
+            Room::Denied { retry_after_us } if !check.shadow => {
+                admission = Admission::after(retry_after_us);
+            }
+            _ => {}
+        }
+        (false, outcome(&state, admission))
+    }
+
+    fn decide_all(&self, request: &Request<'_>, touched: &mut usize) -> Result<Answer, StoreError> {
+        let checks = request.checks();
+        let mut locked = self.table.lock_all(checks);
+        // Under the locks, so that the readings that a key sees never step back by themselves.
+        let now_us = locked.now_us(&self.clock);
+        let mut rooms = self.rooms(now_us);
+
+        let due = (0..checks.len()).find(|_| self.table.turns.is_due());
+        if let Some(at) = due {
+            rooms.sweep(locked.shard(locked.ids[at]));
+        }
+        let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
+        for (at, check) in checks.iter().enumerate() {
+            let id = locked.ids[at];
+            looks.push(self.look(locked.shard(id), id, check, now_us));
+        }
+        let denied = |looks: &[Look]| {
+            checks.iter().zip(looks).any(|(check, look)| !check.shadow && !look.admission.is_yes())
+        };
+        if !denied(&looks) {
+            make_room(&mut rooms, &mut locked, request, &mut looks)?;
+        }
+        let admitted = !denied(&looks);
+
+        let mut charged = false;
+        let mut outcomes: SmallVec<[Outcome; 4]> = SmallVec::new();
+        for (check, look) in checks.iter().zip(&looks) {
+            let shard = locked.shard(look.id);
+            let charge = admitted && check.cost > 0 && look.admission.is_yes();
+            let outcome = if charge && look.room == Room::Yes {
+                charged = true;
+                self.write(shard, look, check, request.ticket(), now_us)
+            } else {
+                self.leave(shard, look, check, now_us)
+            };
+            outcomes.push(outcome);
+        }
+        drop(locked);
+        if due.is_some() {
+            rooms.sweep_next();
+        }
+        *touched = rooms.budget.spent();
+        Ok(Answer::new(now_us, charged, outcomes))
+    }
+
+    fn look(&self, shard: &mut Keys<'_>, id: Id, check: &Check<'_>, now_us: u64) -> Look {
+        let known = shard.find(id);
+        let admit = |state: &State| state.admit(check.quota, check.cost, now_us);
+        let admission = known.and_then(|at| {
+            shard.work(at, self.under(check, now_us), |state| (admit(state), false))
+        });
+        let admission = admission.unwrap_or_else(|| admit(&State::fresh(check.quota, now_us)));
+        Look { id, known: known.is_some(), admission, room: Room::Yes }
+    }
+
+    /// Charges one limit.
+    fn write(
+        &self,
+        shard: &mut Keys<'_>,
+        look: &Look,
+        check: &Check<'_>,
+        ticket: Option<Ticket>,
+        now_us: u64,
+    ) -> Outcome {
+        let permit = ticket.map_or(0, |ticket| ticket.id);
+        let under = self.under(check, now_us);
+        let charge = |state: &mut State| {
+            state.charge(check.quota, check.cost, permit, now_us);
+            Outcome::new(check.quota, state, look.admission, check.shadow, now_us)
+        };
+        if let Some(Ticket { id, reserve_for_us: Some(life_us) }) = ticket {
+            shard.reservations().insert(Reservation {
+                id,
+                place: look.id.place,
+                names: Names::new(check.limit, check.quota.algorithm(), check.key),
+                units: check.cost,
+                charged_at_us: now_us,
+                expires_us: now_us + life_us,
+                settled: false,
+            });
+        }
+        // Where it was has changed if another made room.
+        let known = shard.find(look.id);
+        let outcome = known.and_then(|at| shard.work(at, under, |state| (charge(state), true)));
+        outcome.unwrap_or_else(|| {
+            let mut state = State::fresh(check.quota, now_us);
+            let outcome = charge(&mut state);
+            shard.insert(look.id, check.key, state, under);
+            outcome
+        })
+    }
+
+    /// Charges nothing; ties the state to a clock that stepped back, unless this is only a look.
+    fn leave(&self, shard: &mut Keys<'_>, look: &Look, check: &Check<'_>, now_us: u64) -> Outcome {
+        let outcome =
+            |state: &State| Outcome::new(check.quota, state, look.admission, check.shadow, now_us);
+        let left = shard.find(look.id).and_then(|at| {
+            shard.work(at, self.under(check, now_us), |state| {
+                let written = check.cost > 0 && state.anchor(check.quota, now_us);
+                (outcome(state), written)
+            })
+        });
+        left.unwrap_or_else(|| outcome(&State::fresh(check.quota, now_us)))
+    }
+}
+
+/// Whether a check is a request by itself. Permits need a name, which it has not.
+fn is_request(check: &Check<'_>) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&check.limit.len())
+        && (1..=MAX_KEY_BYTES).contains(&check.key.len())
+        && !matches!(check.quota, Quota::Concurrency(_))
 }
 
 /// Takes a place for every new key, and for every reservation. Leaves no place taken if the
@@ -163,16 +308,16 @@ fn make_room(
     let mut taken = 0;
     let mut reserved = 0;
     let mut denied = false;
-    let own = locked.hashes.clone();
+    let own: SmallVec<[Fingerprint; 4]> = locked.ids.iter().map(|id| id.fingerprint).collect();
     for (check, look) in request.checks().iter().zip(looks.iter_mut()) {
         if check.cost == 0 || !look.admission.is_yes() {
             continue;
         }
-        if look.at.is_some() {
+        if look.known {
             reserved += 1;
             continue;
         }
-        look.room = rooms.take_key(locked.shard(look.hash), &own);
+        look.room = rooms.take_key(locked.shard(look.id), &own);
         match look.room {
             Room::Yes => {
                 taken += 1;
@@ -198,46 +343,4 @@ fn make_room(
         )));
     }
     Ok(())
-}
-
-/// Charges one limit.
-fn write(
-    shard: &mut Shard,
-    look: &Look,
-    check: &Check<'_>,
-    ticket: Option<Ticket>,
-    now_us: u64,
-) -> Outcome {
-    let id = ticket.map_or(0, |ticket| ticket.id);
-    let names = || Names::new(check.limit, check.quota.algorithm(), check.key);
-    let known = look.at.filter(|at| shard.keys.get(*at).is_some());
-    let entry = match known.and_then(|at| shard.keys.get_mut(at)) {
-        Some(entry) => entry,
-        None => shard.keys.insert(KeyEntry::fresh(look.hash, names(), check.quota, now_us)),
-    };
-    let outcome = entry.charge(check, look.admission, id, now_us);
-    if let Some(Ticket { id, reserve_for_us: Some(life_us) }) = ticket {
-        shard.reservations.insert(Reservation {
-            id,
-            hash: look.hash,
-            names: names(),
-            units: check.cost,
-            charged_at_us: now_us,
-            expires_us: now_us + life_us,
-            settled: false,
-        });
-    }
-    outcome
-}
-
-/// Charges nothing; ties the state to a clock that stepped back, unless this is only a look.
-fn leave(shard: &mut Shard, look: &Look, check: &Check<'_>, now_us: u64) -> Outcome {
-    let found = look.at.and_then(|at| shard.keys.get_mut(at));
-    match found.filter(|entry| entry.expires_us > now_us) {
-        Some(entry) => entry.leave(check, look.admission, now_us),
-        None => {
-            let state = State::fresh(check.quota, now_us);
-            Outcome::new(check.quota, &state, look.admission, check.shadow, now_us)
-        }
-    }
 }

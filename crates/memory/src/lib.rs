@@ -8,13 +8,21 @@
 mod amend;
 mod clock;
 mod decide;
+mod fingerprint;
+mod group;
+mod groups;
+mod names;
+mod packed;
 mod room;
+mod rows;
 mod settings;
 mod shard;
 mod slots;
 mod stats;
 mod store;
 mod table;
+mod turn;
+mod whole;
 
 pub use clock::SystemClock;
 pub use decide::Checked;

@@ -4,17 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollkeeper_core::WhenFull;
 
+use crate::fingerprint::Fingerprint;
 use crate::settings::Settings;
-use crate::shard::Shard;
+use crate::shard::Keys;
 use crate::slots::Budget;
 use crate::stats::{Counters, count};
 use crate::table::Table;
 
-/// Every so many calls to a shard, one sweeps it, and then the shard whose turn it is.
-const CALLS_PER_SWEEP: u32 = 32;
-
-/// Entries that a sweep looks at, to see whether they have expired.
-const SWEEP: usize = 16;
+/// Entries that a sweep looks at, to see whether they have expired, and how many more if one has.
+const SWEEP_FIRST: usize = 8;
+const SWEEP_MORE: usize = 12;
 
 /// Entries among which the one to evict is chosen, where the budget allows.
 const SAMPLE: usize = 8;
@@ -37,8 +36,6 @@ pub(crate) struct RoomMaker<'a> {
     pub(crate) settings: &'a Settings,
     now_us: u64,
     pub(crate) budget: Budget,
-    /// Whether an entry went, so that another one may have moved to its place.
-    pub(crate) moved: bool,
 }
 
 impl<'a> RoomMaker<'a> {
@@ -48,18 +45,7 @@ impl<'a> RoomMaker<'a> {
         settings: &'a Settings,
         now_us: u64,
     ) -> Self {
-        Self { table, counters, settings, now_us, budget: Budget::new(), moved: false }
-    }
-
-    /// Takes away a few entries of the request's own shard that have expired. Whether another
-    /// shard is due.
-    pub(crate) fn sweep_own(&mut self, shard: &mut Shard) -> bool {
-        shard.calls = shard.calls.wrapping_add(1);
-        let due = shard.calls.is_multiple_of(CALLS_PER_SWEEP);
-        if due {
-            self.sweep(shard);
-        }
-        due
+        Self { table, counters, settings, now_us, budget: Budget::new() }
     }
 
     /// Takes away some entries of the shard whose turn it is. To be called without any lock.
@@ -69,41 +55,44 @@ impl<'a> RoomMaker<'a> {
         }
     }
 
-    fn sweep(&mut self, shard: &mut Shard) {
-        let swept = shard.keys.sweep(SWEEP, self.now_us, &mut self.budget);
+    /// Takes away a few entries of a shard that have expired.
+    pub(crate) fn sweep(&mut self, shard: &mut Keys<'_>) {
+        let mut sweep = |most| shard.sweep(most, &self.table.common, self.now_us, &mut self.budget);
+        let mut swept = sweep(SWEEP_FIRST);
+        if swept > 0 {
+            swept += sweep(SWEEP_MORE);
+        }
         if swept > 0 {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        let swept = shard.reservations.sweep(SWEEP / 4, self.now_us, &mut self.budget);
+        let swept = shard.reservations().sweep(SWEEP_FIRST / 2, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }
     }
 
-    /// Takes a place for a new key of `shard`. `own` are the hashes of the request itself, whose
-    /// entries never make room for each other.
-    pub(crate) fn take_key(&mut self, shard: &mut Shard, own: &[u64]) -> Room {
-        if shard.keys.has_room() && try_take(&self.table.keys, self.settings.max_keys) {
+    /// Takes a place for a new key of `shard`. `own` are the states of the request itself, which
+    /// never make room for each other.
+    pub(crate) fn take_key(&mut self, shard: &mut Keys<'_>, own: &[Fingerprint]) -> Room {
+        if shard.has_room() && try_take(&self.table.keys, self.settings.max_keys) {
             return Room::Yes;
         }
-        let sample = (self.budget.left() / own.len()).clamp(1, SAMPLE);
-        let may_go = |hash: u64| !own.contains(&hash);
-        let first =
-            shard.keys.first_to_expire(sample, &mut self.budget, |entry| may_go(entry.hash));
-        let expires_us = first.and_then(|at| shard.keys.get(at)).map(|entry| entry.expires_us);
-        let expired = expires_us.is_some_and(|expires_us| expires_us <= self.now_us);
-        if let Some(at) = first
+        let sample = (self.budget.left() / own.len().max(1)).clamp(1, SAMPLE);
+        let common = &self.table.common;
+        let may_go = |fingerprint| !own.contains(&fingerprint);
+        let first = shard.first_to_expire(sample, common, &mut self.budget, may_go);
+        let expired = first.is_some_and(|(expires_us, _)| expires_us <= self.now_us);
+        if let Some((_, at)) = first
             && (expired || self.settings.when_full == WhenFull::Evict)
         {
-            shard.keys.remove(at);
-            self.moved = true;
+            shard.remove(at, common);
             count(if expired { &self.counters.swept } else { &self.counters.evicted });
             return Room::Yes;
         }
         if self.settings.when_full == WhenFull::Deny {
             count(&self.counters.denied_full);
-            let retry_after_us = expires_us.map_or(1, |expires_us| expires_us - self.now_us);
+            let retry_after_us = first.map_or(1, |(expires_us, _)| expires_us - self.now_us);
             return Room::Denied { retry_after_us };
         }
         count(&self.counters.allowed_full);

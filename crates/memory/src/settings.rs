@@ -1,4 +1,5 @@
-//! How large the table may grow, and what happens to a new key when it is full.
+//! How large the table may grow, what happens to a new key when it is full, and what it remembers
+//! for people.
 
 use tollkeeper_core::WhenFull;
 
@@ -9,10 +10,13 @@ pub struct Settings {
     pub max_keys: usize,
     /// What a new key meets when the table is full.
     pub when_full: WhenFull,
+    /// Whether the text of every key is kept, so that all of them can be shown. Without it a state
+    /// is shown to who names its key; it takes half of the memory, and decides the same.
+    pub names: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, when_full: WhenFull::default() }
+        Self { max_keys: 1_000_000, when_full: WhenFull::default(), names: true }
     }
 }

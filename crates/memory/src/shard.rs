@@ -1,161 +1,382 @@
-//! Owns [`Shard`]: the keys and reservations that one lock guards, and what their entries hold.
+//! Owns [`Shard`]: the keys and reservations that come, go and move under one mutex, and how their
+//! states are read and written.
 
-use compact_str::CompactString;
-use tollkeeper_core::limits::MAX_NAME_BYTES;
-use tollkeeper_core::{Admission, Algorithm, Check, Entry, Filter, Outcome, Quota, State};
+use std::hash::{BuildHasher, RandomState};
 
-use crate::slots::{Expires, Slots};
+use parking_lot::{Mutex, MutexGuard};
+use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step};
 
+use crate::fingerprint::{Fingerprint, Fingerprinter};
+use crate::group::{Entry, Spot};
+use crate::groups::{Beside, Groups};
+use crate::names::Names;
+use crate::packed::Packed;
+use crate::rows::{RowId, Rows, Unit};
+use crate::slots::{Budget, Expires, Slots};
+use crate::whole::{Whole, Wholes};
+
+/// What all shards of a store read.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) fingerprinter: Fingerprinter,
+    pub(crate) rows: Rows,
+}
+
+impl Common {
+    pub(crate) fn new(random: &RandomState) -> Self {
+        Self { fingerprinter: Fingerprinter::new(random), rows: Rows::new(random.clone()) }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self, limit: &str, algorithm: Algorithm, key: &str) -> Id {
+        let fingerprint = self.fingerprinter.of(limit, algorithm, key);
+        Id { fingerprint, place: self.fingerprinter.place(fingerprint) }
+    }
+
+    fn places(&self) -> impl Fn(Fingerprint) -> u64 {
+        |fingerprint| self.fingerprinter.place(fingerprint)
+    }
+}
+
+/// Which state is meant, and where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Id {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) place: u64,
+}
+
+/// What a state is written under.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Under<'a> {
+    pub(crate) common: &'a Common,
+    pub(crate) limit: &'a str,
+    pub(crate) quota: &'a Quota,
+    pub(crate) now_us: u64,
+}
+
+/// A decision on a known key reads the groups; what else there is changes only with the keys.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    pub(crate) keys: Slots<KeyEntry>,
-    pub(crate) reservations: Slots<Reservation>,
-    /// Calls so far, to tell every few of them apart.
-    pub(crate) calls: u32,
-    /// The latest time that it has seen, by a clock that cannot step back.
-    latest_us: u64,
+    groups: Apart<Groups>,
+    inner: Apart<Mutex<Inner>>,
+}
+
+/// Something in a group of the processor's cache of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Apart<T>(T);
+
+const _: () = assert!(size_of::<Apart<Groups>>() == 64);
+
+#[derive(Debug)]
+struct Inner {
+    beside: Beside<Names>,
+    wholes: Wholes,
+    reservations: Slots<Reservation>,
 }
 
 impl Shard {
-    pub(crate) fn new(seed: u64) -> Self {
-        let reservations = Slots::new(seed.rotate_left(32));
-        Self { keys: Slots::new(seed), reservations, calls: 0, latest_us: 0 }
+    /// For so many keys and no more.
+    pub(crate) fn new(random: &RandomState, number: usize, most: usize, named: bool) -> Self {
+        let seed = random.hash_one((number, "shard"));
+        let inner = Inner {
+            beside: Beside::new(seed, named),
+            wholes: Wholes::default(),
+            reservations: Slots::new(),
+        };
+        Self { groups: Apart(Groups::new(most)), inner: Apart(Mutex::new(inner)) }
     }
 
-    /// The later of a reading, by a clock that cannot step back, and the latest before it.
+    /// Where a known key seems to lie. `None` is nothing but a reason to take the mutex and look
+    /// again.
     #[inline]
-    pub(crate) fn not_before(&mut self, reading_us: u64) -> u64 {
-        self.latest_us = self.latest_us.max(reading_us);
-        self.latest_us
+    pub(crate) fn spot(&self, id: Id) -> Option<Spot<'_>> {
+        self.groups.0.spot(id.fingerprint, id.place)
+    }
+
+    pub(crate) fn lock(&self) -> Keys<'_> {
+        // A panic cannot leave a shard half written in a way that matters: nothing panics between
+        // two writes that belong together.
+        Keys { groups: &self.groups.0, inner: self.inner.0.lock() }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Keys<'_>> {
+        Some(Keys { groups: &self.groups.0, inner: self.inner.0.try_lock()? })
     }
 }
 
-/// The names of a state: its limit, its algorithm and its key. Short ones lie here, not on the
-/// heap.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names {
-    text: CompactString,
-    limit_bytes: u16,
-    algorithm: Algorithm,
-}
-
-const _: () = assert!(MAX_NAME_BYTES <= u16::MAX as usize);
-
-impl Names {
-    pub(crate) fn new(limit: &str, algorithm: Algorithm, key: &str) -> Self {
-        let mut text = CompactString::with_capacity(limit.len() + key.len());
-        text.push_str(limit);
-        text.push_str(key);
-        // A request's limit has at most MAX_NAME_BYTES.
-        let limit_bytes = u16::try_from(limit.len()).unwrap_or(u16::MAX);
-        Self { text, limit_bytes, algorithm }
-    }
-
-    #[inline]
-    pub(crate) fn are(&self, limit: &str, algorithm: Algorithm, key: &str) -> bool {
-        // Where the limit ends is what tells ("a", "bc") from ("ab", "c").
-        let text = self.text.as_bytes();
-        self.algorithm == algorithm
-            && usize::from(self.limit_bytes) == limit.len()
-            && text.len() == limit.len() + key.len()
-            && same(&text[limit.len()..], key.as_bytes())
-            && same(&text[..limit.len()], limit.as_bytes())
-    }
-
-    pub(crate) fn match_filter(&self, filter: Filter<'_>) -> bool {
-        filter.matches(self.limit(), self.key())
-    }
-
-    fn limit(&self) -> &str {
-        &self.text[..usize::from(self.limit_bytes)]
-    }
-
-    fn key(&self) -> &str {
-        &self.text[usize::from(self.limit_bytes)..]
-    }
-}
-
-/// Whether two texts of one length are the same. Names are short: two words that may overlap cover
-/// most of them, and spare a call.
-#[inline]
-fn same(one: &[u8], other: &[u8]) -> bool {
-    fn words<const N: usize>(text: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
-        (text.len() <= 2 * N).then_some((text.first_chunk()?, text.last_chunk()?))
-    }
-    match (words::<8>(one), words::<8>(other)) {
-        (Some(one), Some(other)) => one == other,
-        _ => one == other,
-    }
-}
-
-/// One key's state under one limit.
+/// A shard under its mutex. Every state that is read or written stays locked until this ends, so
+/// that all of it is one step.
 #[derive(Debug)]
-pub(crate) struct KeyEntry {
-    pub(crate) hash: u64,
-    pub(crate) expires_us: u64,
-    pub(crate) names: Names,
-    pub(crate) state: State,
+pub(crate) struct Keys<'a> {
+    groups: &'a Groups,
+    inner: MutexGuard<'a, Inner>,
 }
 
-impl KeyEntry {
-    /// An entry that nothing has been charged to; it counts as expired until it is written.
-    pub(crate) fn fresh(hash: u64, names: Names, quota: &Quota, now_us: u64) -> Self {
-        Self { hash, expires_us: 0, names, state: State::fresh(quota, now_us) }
-    }
-
-    /// Takes what was found to fit.
-    pub(crate) fn charge(
-        &mut self,
-        check: &Check<'_>,
-        admission: Admission,
-        id: u128,
-        now_us: u64,
-    ) -> Outcome {
-        if self.expires_us <= now_us {
-            self.state = State::fresh(check.quota, now_us);
-        }
-        self.state.charge(check.quota, check.cost, id, now_us);
-        let outcome = Outcome::new(check.quota, &self.state, admission, check.shadow, now_us);
-        self.expires_us = now_us + outcome.reset_after_us;
-        outcome
-    }
-
-    /// Takes nothing; ties the state to a clock that stepped back, unless this is only a look.
-    pub(crate) fn leave(
-        &mut self,
-        check: &Check<'_>,
-        admission: Admission,
-        now_us: u64,
-    ) -> Outcome {
-        if check.cost > 0 && self.state.anchor(check.quota, now_us) {
-            self.written(check.quota, now_us);
-        }
-        Outcome::new(check.quota, &self.state, admission, check.shadow, now_us)
-    }
-
-    /// Notes that the state was written, under `quota`.
-    pub(crate) fn written(&mut self, quota: &Quota, now_us: u64) {
-        self.expires_us = now_us + self.state.reset_after_us(quota, now_us);
-    }
-
-    pub(crate) fn show(&self, now_us: u64) -> Entry {
-        Entry {
-            limit: self.names.limit().to_owned(),
-            algorithm: self.names.algorithm,
-            key: self.names.key().to_owned(),
-            state: self.state.clone(),
-            ttl_us: self.expires_us.saturating_sub(now_us),
-        }
+impl Drop for Keys<'_> {
+    fn drop(&mut self) {
+        self.groups.release(&mut self.inner.beside);
     }
 }
 
-impl Expires for KeyEntry {
-    fn hash(&self) -> u64 {
-        self.hash
+impl Keys<'_> {
+    pub(crate) fn find(&self, id: Id) -> Option<usize> {
+        self.groups.find(id.fingerprint, id.place)
     }
 
-    fn expires_us(&self) -> u64 {
-        self.expires_us
+    pub(crate) fn has_room(&self) -> bool {
+        self.groups.has_room(&self.inner.beside)
+    }
+
+    pub(crate) fn reservations(&mut self) -> &mut Slots<Reservation> {
+        &mut self.inner.reservations
+    }
+
+    fn locked(&mut self, at: usize) -> Option<Entry> {
+        self.groups.locked(&mut self.inner.beside, at)
+    }
+
+    fn set(&mut self, at: usize, state: Packed) {
+        self.groups.set_state(&mut self.inner.beside, at, state);
+    }
+
+    /// Locks the state of a key, if it is known; the latest time that the state has seen.
+    pub(crate) fn seen_us(&mut self, id: Id, common: &Common) -> u64 {
+        let Some(Entry { state, .. }) = self.find(id).and_then(|at| self.locked(at)) else {
+            return 0;
+        };
+        if let Some(place) = state.place() {
+            return self.inner.wholes.get(place).map_or(0, |whole| whole.seen_us);
+        }
+        common.rows.get(state.row()).map_or(0, |row| state.seen_us(row.unit))
+    }
+
+    /// Asks, charges or anchors, and reads the numbers of the state at `at`.
+    pub(crate) fn step(
+        &mut self,
+        at: usize,
+        under: Under<'_>,
+        cost: u64,
+        permit: u128,
+    ) -> Option<Step> {
+        self.work(at, under, |state| {
+            let step = state.step(under.quota, cost, permit, under.now_us);
+            (step, step.written)
+        })
+    }
+
+    /// Hands the state at `at` to `work`, a fresh one if it has expired, and keeps it if `work`
+    /// says that it was written.
+    pub(crate) fn work<T>(
+        &mut self,
+        at: usize,
+        under: Under<'_>,
+        work: impl FnOnce(&mut State) -> (T, bool),
+    ) -> Option<T> {
+        let packed = self.locked(at)?.state;
+        let row = under.common.rows.get(packed.row());
+        let Some((unit, state)) = row.and_then(|row| Some((row.unit, packed.state(row.unit)?)))
+        else {
+            return self.work_on_whole(packed.place()?, under, work);
+        };
+        let mut state = match packed.has_expired(unit, under.now_us) {
+            true => State::fresh(under.quota, under.now_us),
+            false => state,
+        };
+        let (done, written) = work(&mut state);
+        if written {
+            let same = Unit::of(under.quota) == unit;
+            let same = same.then(|| Packed::new(&state, unit, packed.row())).flatten();
+            let packed = same.unwrap_or_else(|| self.pack(state, under));
+            self.set(at, packed);
+        }
+        Some(done)
+    }
+
+    #[cold]
+    fn work_on_whole<T>(
+        &mut self,
+        place: u32,
+        Under { quota, now_us, .. }: Under<'_>,
+        work: impl FnOnce(&mut State) -> (T, bool),
+    ) -> Option<T> {
+        let whole = self.inner.wholes.get_mut(place)?;
+        if whole.expires_us <= now_us {
+            whole.state = State::fresh(quota, now_us);
+        }
+        let (done, written) = work(&mut whole.state);
+        whole.seen_us = now_us;
+        if written {
+            whole.expires_us = now_us + whole.state.reset_after_us(quota, now_us);
+        }
+        Some(done)
+    }
+
+    /// Packs a state, or keeps it whole.
+    fn pack(&mut self, state: State, Under { common, limit, quota, now_us }: Under<'_>) -> Packed {
+        let unit = Unit::of(quota);
+        let row = common.rows.find(limit, quota.algorithm(), unit);
+        if let Some(packed) = row.and_then(|row| Packed::new(&state, unit, row)) {
+            return packed;
+        }
+        let expires_us = now_us + state.reset_after_us(quota, now_us);
+        let limit = row.is_none().then(|| (limit.into(), quota.algorithm()));
+        let place = self.inner.wholes.insert(Whole { state, expires_us, seen_us: now_us, limit });
+        Packed::elsewhere(place, row.unwrap_or(RowId::NONE))
+    }
+
+    /// Adds the state of a key that is not there yet. Others may move.
+    pub(crate) fn insert(&mut self, id: Id, key: &str, state: State, under: Under<'_>) {
+        let entry = Entry { fingerprint: id.fingerprint, state: self.pack(state, under) };
+        let names = || Names::new(under.limit, under.quota.algorithm(), key);
+        self.groups.insert(&mut self.inner.beside, entry, names, under.common.places());
+    }
+
+    /// Takes an entry away. Others may move.
+    pub(crate) fn remove(&mut self, at: usize, common: &Common) {
+        if let Some(place) = self.locked(at).and_then(|entry| entry.state.place()) {
+            self.inner.wholes.remove(place);
+        }
+        self.groups.remove(&mut self.inner.beside, at, common.places());
+    }
+
+    /// When the state at `at` is as new; 0 if there is none.
+    pub(crate) fn expires_us(&mut self, at: usize, common: &Common) -> u64 {
+        self.locked(at).map_or(0, |entry| expires_us(entry.state, common, &self.inner.wholes))
+    }
+
+    /// Moves the hand over `most` places and takes away what has expired; how many.
+    pub(crate) fn sweep(
+        &mut self,
+        most: usize,
+        common: &Common,
+        now_us: u64,
+        budget: &mut Budget,
+    ) -> usize {
+        let before = self.inner.beside.len();
+        let mut left = most;
+        loop {
+            let Inner { beside, wholes, .. } = &mut *self.inner;
+            let expired = |state: Packed| has_expired(state, common, wholes, now_us);
+            let Some(at) = self.groups.next(beside, &mut left, budget, expired) else { break };
+            if self.groups.locked(beside, at).is_some_and(|entry| expired(entry.state)) {
+                // Another entry may move here, and is looked at next.
+                self.remove(at, common);
+            } else {
+                self.groups.pass(beside);
+            }
+        }
+        before - self.inner.beside.len()
+    }
+
+    /// Of a sample, the entry that expires first among those that `may_go`, and when it does.
+    pub(crate) fn first_to_expire(
+        &mut self,
+        size: usize,
+        common: &Common,
+        budget: &mut Budget,
+        may_go: impl Fn(Fingerprint) -> bool,
+    ) -> Option<(u64, usize)> {
+        let Inner { beside, wholes, .. } = &mut *self.inner;
+        let rank = |entry: &Entry| {
+            may_go(entry.fingerprint).then(|| expires_us(entry.state, common, wholes))
+        };
+        self.groups.least(beside, size, budget, rank)
+    }
+
+    /// Forgets what `filter` names: live states, states, reservations.
+    pub(crate) fn reset(
+        &mut self,
+        filter: Filter<'_>,
+        common: &Common,
+        now_us: u64,
+    ) -> (u64, usize, usize) {
+        let (before, mut live, mut at) = (self.inner.beside.len(), 0, 0);
+        while at < self.groups.places() {
+            let named =
+                self.groups.get(at).is_some_and(|entry| self.is_named(&entry, filter, common));
+            if !named {
+                at += 1;
+                continue;
+            }
+            live += u64::from(self.expires_us(at, common) > now_us);
+            // Another entry may move here, and is looked at next.
+            self.remove(at, common);
+            self.groups.release(&mut self.inner.beside);
+        }
+        let reservations = self.reservations().remove_all(|entry| entry.names.match_filter(filter));
+        (live, before - self.inner.beside.len(), reservations)
+    }
+
+    /// The limit and the algorithm of an entry.
+    fn limit<'a>(&'a self, entry: &Entry, common: &'a Common) -> Option<(&'a str, Algorithm)> {
+        if let Some(row) = common.rows.get(entry.state.row()) {
+            return Some((&row.limit, row.algorithm));
+        }
+        let whole = self.inner.wholes.get(entry.state.place()?)?;
+        whole.limit.as_ref().map(|(limit, algorithm)| (&**limit, *algorithm))
+    }
+
+    fn is_named(&self, entry: &Entry, filter: Filter<'_>, common: &Common) -> bool {
+        let Some((limit, algorithm)) = self.limit(entry, common) else { return false };
+        filter.limits.is_none_or(|limits| limits.contains(&limit))
+            && filter.key.is_none_or(|key| {
+                common.fingerprinter.of(limit, algorithm, key) == entry.fingerprint
+            })
+    }
+
+    /// The live states that `filter` names, of keys whose name is known: from the filter, or kept.
+    pub(crate) fn show<'a>(
+        &'a mut self,
+        filter: Filter<'a>,
+        common: &'a Common,
+        now_us: u64,
+    ) -> impl Iterator<Item = Shown> + 'a {
+        (0..self.groups.places()).filter_map(move |at| {
+            self.groups.get(at).filter(|entry| self.is_named(entry, filter, common))?;
+            let shown = self.show_one(at, filter, common, now_us);
+            self.groups.release(&mut self.inner.beside);
+            shown
+        })
+    }
+
+    fn show_one(
+        &mut self,
+        at: usize,
+        filter: Filter<'_>,
+        common: &Common,
+        now_us: u64,
+    ) -> Option<Shown> {
+        let entry = self.locked(at)?;
+        let key = filter.key.or_else(|| self.inner.beside.note(at).map(Names::key))?;
+        let expires_us = expires_us(entry.state, common, &self.inner.wholes);
+        let (limit, algorithm) = self.limit(&entry, common)?;
+        let packed = common.rows.get(entry.state.row());
+        let packed = packed.and_then(|row| entry.state.state(row.unit));
+        let whole = || Some(self.inner.wholes.get(entry.state.place()?)?.state.clone());
+        (expires_us > now_us).then_some(())?;
+        Some(Shown {
+            limit: limit.to_owned(),
+            algorithm,
+            key: key.to_owned(),
+            state: packed.or_else(whole)?,
+            ttl_us: expires_us - now_us,
+        })
+    }
+}
+
+fn expires_us(state: Packed, common: &Common, wholes: &Wholes) -> u64 {
+    match state.place() {
+        Some(place) => wholes.get(place).map_or(0, |whole| whole.expires_us),
+        None => common.rows.get(state.row()).map_or(0, |row| state.expires_us(row.unit)),
+    }
+}
+
+#[inline]
+fn has_expired(state: Packed, common: &Common, wholes: &Wholes, now_us: u64) -> bool {
+    match (state.place(), common.rows.get(state.row())) {
+        (None, Some(row)) => state.has_expired(row.unit, now_us),
+        _ => expires_us(state, common, wholes) <= now_us,
     }
 }
 
@@ -163,7 +384,7 @@ impl Expires for KeyEntry {
 #[derive(Debug)]
 pub(crate) struct Reservation {
     pub(crate) id: u128,
-    pub(crate) hash: u64,
+    pub(crate) place: u64,
     pub(crate) names: Names,
     pub(crate) units: u64,
     pub(crate) charged_at_us: u64,
@@ -173,7 +394,7 @@ pub(crate) struct Reservation {
 
 impl Expires for Reservation {
     fn hash(&self) -> u64 {
-        self.hash
+        self.place
     }
 
     fn expires_us(&self) -> u64 {

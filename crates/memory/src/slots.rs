@@ -1,5 +1,5 @@
-//! Owns [`Slots`]: items that expire, found by hash, dense enough to be swept and sampled by
-//! position. It knows nothing of limits.
+//! Owns [`Slots`]: items that expire, found by hash, dense enough to be swept by position.
+//! It knows nothing of limits.
 
 use hashbrown::HashTable;
 
@@ -23,10 +23,12 @@ impl Budget {
         Self(Self::MOST)
     }
 
-    pub(crate) fn take(&mut self) -> bool {
-        let some = self.0 > 0;
-        self.0 -= usize::from(some);
-        some
+    /// Takes so many, if there are.
+    #[inline]
+    pub(crate) fn take(&mut self, entries: usize) -> bool {
+        let left = self.0.checked_sub(entries);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
     }
 
     pub(crate) fn left(&self) -> usize {
@@ -43,13 +45,11 @@ pub(crate) struct Slots<T> {
     index: HashTable<u32>,
     items: Vec<T>,
     hand: usize,
-    random: u64,
 }
 
 impl<T: Expires> Slots<T> {
-    /// `seed` makes the samples unpredictable.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { index: HashTable::new(), items: Vec::new(), hand: 0, random: seed | 1 }
+    pub(crate) fn new() -> Self {
+        Self { index: HashTable::new(), items: Vec::new(), hand: 0 }
     }
 
     #[inline]
@@ -59,26 +59,11 @@ impl<T: Expires> Slots<T> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        self.items.get(at)
-    }
-
-    #[inline]
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.items.get_mut(at)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items.iter()
-    }
-
-    /// Whether another item can be addressed.
-    pub(crate) fn has_room(&self) -> bool {
-        u32::try_from(self.items.len()).is_ok_and(|len| len < u32::MAX)
-    }
-
-    /// Adds an item that is not there yet, for which there [is room](Self::has_room). Positions
-    /// stay valid.
+    /// Adds an item that is not there yet. Positions stay valid.
     pub(crate) fn insert(&mut self, item: T) -> &mut T {
         let at = self.items.len();
         let items = &self.items;
@@ -122,7 +107,7 @@ impl<T: Expires> Slots<T> {
     pub(crate) fn sweep(&mut self, most: usize, now_us: u64, budget: &mut Budget) -> usize {
         let before = self.items.len();
         for _ in 0..most.min(before) {
-            if self.items.is_empty() || !budget.take() {
+            if self.items.is_empty() || !budget.take(1) {
                 break;
             }
             if self.hand >= self.items.len() {
@@ -135,37 +120,6 @@ impl<T: Expires> Slots<T> {
             }
         }
         before - self.items.len()
-    }
-
-    /// Of `size` items at random, the one that expires first, if `may_go`.
-    pub(crate) fn first_to_expire(
-        &mut self,
-        size: usize,
-        budget: &mut Budget,
-        may_go: impl Fn(&T) -> bool,
-    ) -> Option<usize> {
-        let mut first: Option<usize> = None;
-        for _ in 0..size {
-            if self.items.is_empty() || !budget.take() {
-                break;
-            }
-            let at = self.random_position();
-            let sooner = first
-                .is_none_or(|first| self.items[at].expires_us() < self.items[first].expires_us());
-            if sooner && may_go(&self.items[at]) {
-                first = Some(at);
-            }
-        }
-        first
-    }
-
-    /// xorshift64: fast, and good enough to choose a sample.
-    fn random_position(&mut self) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let len = self.items.len() as u128;
-        usize::try_from((u128::from(self.random) * len) >> 64).unwrap_or(0)
     }
 }
 
@@ -187,12 +141,12 @@ mod tests {
 
     fn find(slots: &Slots<Item>, name: u64) -> Option<&Item> {
         let hash = Item(name, 0).hash();
-        slots.find(hash, |item| item.0 == name).and_then(|at| slots.get(at))
+        slots.find(hash, |item| item.0 == name).map(|at| &slots.items[at])
     }
 
     #[test]
     fn what_is_removed_is_gone_and_the_rest_is_found() {
-        let mut slots = Slots::new(1);
+        let mut slots = Slots::new();
         (0..1000).for_each(|name| _ = slots.insert(Item(name, name)));
         assert_eq!(slots.remove_all(|item| item.0 % 3 == 0), 334);
         for name in 0..1000 {
@@ -202,32 +156,23 @@ mod tests {
 
     #[test]
     fn the_hand_comes_round_to_every_item() {
-        let mut slots = Slots::new(1);
+        let mut slots = Slots::new();
         (0..100).for_each(|name| _ = slots.insert(Item(name, name % 2)));
         let mut swept = 0;
         for _ in 0..100 {
             swept += slots.sweep(2, 0, &mut Budget::new());
         }
-        assert_eq!((swept, slots.iter().count()), (50, 50));
-        assert!(slots.iter().all(|item| item.1 == 1));
-    }
-
-    #[test]
-    fn a_sample_finds_the_first_to_expire_and_spares_those_that_may_not_go() {
-        let mut slots = Slots::new(7);
-        (0..8).for_each(|name| _ = slots.insert(Item(name, 100 - name)));
-        let found = slots.first_to_expire(60, &mut Budget::new(), |item| item.0 != 7);
-        assert_eq!(found.and_then(|at| slots.get(at)).map(|item| item.0), Some(6));
-        assert_eq!(slots.first_to_expire(60, &mut Budget::new(), |_| false), None);
+        assert_eq!((swept, slots.items.len()), (50, 50));
+        assert!(slots.items.iter().all(|item| item.1 == 1));
     }
 
     #[test]
     fn a_call_cannot_spend_more_than_its_budget() {
-        let mut slots = Slots::new(7);
+        let mut slots = Slots::new();
         (0..1000).for_each(|name| _ = slots.insert(Item(name, 0)));
         let mut budget = Budget::new();
         assert_eq!(slots.sweep(1000, 1, &mut budget), Budget::MOST);
-        assert_eq!(slots.first_to_expire(1, &mut budget, |_| true), None);
+        assert_eq!(slots.sweep(1000, 1, &mut budget), 0);
         assert_eq!(budget.spent(), Budget::MOST);
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Entry, Filter, Quota, Request, Store, StoreError,
+    Amended, Amendment, Answer, Check, Clock, Entry, Filter, Request, Store, StoreError,
 };
 
 use crate::amend::amend;
 use crate::clock::SystemClock;
-use crate::decide::{Checked, decide, decide_known};
+use crate::decide::Checked;
 use crate::settings::Settings;
 use crate::stats::{Counters, Stats};
 use crate::table::Table;
@@ -29,10 +29,10 @@ use crate::table::Table;
 /// ```
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
-    table: Table,
-    counters: Counters,
-    settings: Settings,
-    clock: C,
+    pub(crate) table: Table,
+    pub(crate) counters: Counters,
+    pub(crate) settings: Settings,
+    pub(crate) clock: C,
 }
 
 impl Default for MemoryStore {
@@ -46,36 +46,23 @@ impl<C: Clock> MemoryStore<C> {
     pub fn new(settings: Settings, clock: C) -> Self {
         let settings = Settings { max_keys: settings.max_keys.max(1), ..settings };
         let counters = Counters::default();
-        Self { table: Table::new(settings.max_keys), counters, settings, clock }
+        Self { table: Table::new(&settings), counters, settings, clock }
     }
 
     /// Decides one request: all of its limits or none, atomically, without waiting for anything
     /// but the locks of its keys. Allocates only to remember a new key.
     pub fn decide_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        let mut touched = 0;
-        decide(&self.table, &self.counters, &self.settings, &self.clock, request, &mut touched)
+        self.decide_request(request, &mut 0)
     }
 
     /// Decides one limit by itself: the shortest way through the table, and the same decision as
     /// [`decide_now`](Self::decide_now). Not for `concurrency`, whose permits need a name.
     #[inline]
     pub fn check_now(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
-        let Self { table, counters, settings, clock } = self;
-        let known = match check.quota {
-            Quota::Concurrency(_) => None,
-            _ => decide_known(table, counters, settings, clock, check, None, &mut 0),
-        };
-        known.map_or_else(|| self.check_new(check), Ok)
-    }
-
-    /// The long way, for a key that is not known yet.
-    #[cold]
-    fn check_new(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
-        let request = Request::new([*check], None);
-        let request = request.map_err(|error| StoreError::did_not_run(error.to_string()))?;
-        let answer = self.decide_now(&request)?;
-        let charged = answer.charged_at_us.is_some();
-        Ok(Checked { now_us: answer.now_us, charged, outcome: answer.outcomes()[0] })
+        match self.check(check) {
+            Some(checked) => Ok(checked),
+            None => Err(refusal(check)),
+        }
     }
 
     /// Applies one amendment, atomically.
@@ -88,24 +75,22 @@ impl<C: Clock> MemoryStore<C> {
         let now_us = self.clock.now_us();
         let mut forgotten = 0;
         for mut shard in self.table.each() {
-            let named = shard.keys.iter().filter(|entry| entry.names.match_filter(filter));
-            forgotten += named.filter(|entry| entry.expires_us > now_us).count() as u64;
-            let keys = shard.keys.remove_all(|entry| entry.names.match_filter(filter));
+            let (live, keys, reservations) = shard.reset(filter, &self.table.common, now_us);
+            forgotten += live;
             self.table.keys.fetch_sub(keys, Ordering::Relaxed);
-            let gone = shard.reservations.remove_all(|entry| entry.names.match_filter(filter));
-            self.table.reservations.fetch_sub(gone, Ordering::Relaxed);
+            self.table.reservations.fetch_sub(reservations, Ordering::Relaxed);
         }
         forgotten
     }
 
-    /// Shows at most `most` of the states that `filter` names and that have not expired.
+    /// Shows at most `most` of the states that `filter` names and that have not expired. Without
+    /// [`Settings::names`], only those of the key that `filter` has.
     pub fn inspect_now(&self, filter: Filter<'_>, most: usize) -> Vec<Entry> {
         let now_us = self.clock.now_us();
         let mut shown = Vec::new();
-        for shard in self.table.each() {
-            let live = shard.keys.iter().filter(|entry| entry.expires_us > now_us);
-            let named = live.filter(|entry| entry.names.match_filter(filter));
-            shown.extend(named.take(most - shown.len()).map(|entry| entry.show(now_us)));
+        for mut shard in self.table.each() {
+            let named = shard.show(filter, &self.table.common, now_us);
+            shown.extend(named.take(most - shown.len()));
             if shown.len() == most {
                 break;
             }
@@ -122,6 +107,13 @@ impl<C: Clock> MemoryStore<C> {
     pub fn clock(&self) -> &C {
         &self.clock
     }
+}
+
+/// Why a check is no request.
+#[cold]
+fn refusal(check: &Check<'_>) -> StoreError {
+    let refused = Request::new([*check], None).err().map(|error| error.to_string());
+    StoreError::did_not_run(refused.unwrap_or_default())
 }
 
 impl<C: Clock> Store for MemoryStore<C> {
@@ -152,7 +144,7 @@ impl<C: Clock> Store for MemoryStore<C> {
 
 #[cfg(test)]
 mod tests {
-    use tollkeeper_core::{ManualClock, limits::MAX_CHECKS};
+    use tollkeeper_core::{ManualClock, Quota, limits::MAX_CHECKS};
 
     use super::*;
     use crate::slots::Budget;
@@ -169,9 +161,8 @@ mod tests {
             let keys: Vec<String> = (0..checks_each).map(|at| format!("{nth}.{at}")).collect();
             let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
             let request = Request::new(keys.iter().map(|key| check(key)), None).unwrap();
-            let MemoryStore { table, counters, settings, clock } = &store;
             let mut touched = 0;
-            let answer = decide(table, counters, settings, clock, &request, &mut touched).unwrap();
+            let answer = store.decide_request(&request, &mut touched).unwrap();
             assert!(answer.allowed);
             most = most.max(touched);
         }

@@ -9,7 +9,10 @@ type Store = MemoryStore<ManualClock>;
 
 fn store(max_keys: usize, when_full: WhenFull) -> (Store, ManualClock) {
     let clock = ManualClock::at(1_700_000_000_000_000);
-    (MemoryStore::new(Settings { max_keys, when_full }, clock.clone()), clock)
+    (
+        MemoryStore::new(Settings { max_keys, when_full, ..Settings::default() }, clock.clone()),
+        clock,
+    )
 }
 
 fn per_minute(count: u64) -> Quota {

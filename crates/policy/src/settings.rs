@@ -30,6 +30,8 @@ pub struct StoreSettings {
     pub max_keys: usize,
     /// What happens to a new key when that many are held.
     pub when_full: WhenFull,
+    /// Whether the text of every key is kept in memory, so that all of them can be shown.
+    pub names: bool,
     /// How long a decision may wait for a server. No effect in memory.
     pub timeout_us: u64,
     /// What is decided while a server gives no answer; a rule can say otherwise. No effect in
@@ -60,6 +62,7 @@ impl Default for StoreSettings {
             url: StoreUrl::Memory,
             max_keys: DEFAULT_MAX_KEYS,
             when_full: WhenFull::default(),
+            names: true,
             timeout_us: DEFAULT_TIMEOUT_US,
             on_failure: OnFailure::default(),
             denied_cache_us: DEFAULT_DENIED_CACHE_US,

@@ -33,7 +33,7 @@ fn refused(store: &str) -> String {
 fn what_the_file_does_not_say() {
     let store = settings("");
     assert_eq!(store, StoreSettings::default());
-    assert_eq!((store.url, store.max_keys), (StoreUrl::Memory, 1_000_000));
+    assert_eq!((store.url, store.max_keys, store.names), (StoreUrl::Memory, 1_000_000, true));
     assert_eq!((store.timeout_us, store.on_failure), (20_000, OnFailure::Static));
     assert_eq!((store.connections, store.nodes, store.merge), (2, 1, true));
     assert_eq!((store.prefix.as_str(), store.ca), ("rl", None));
@@ -43,7 +43,8 @@ fn what_the_file_does_not_say() {
 fn what_the_file_says() {
     let store = settings(
         "url: \"rediss://127.0.0.1\", timeout: 5ms, on_failure: closed, connections: 8, nodes: 3, \
-         merge: false, prefix: \"my-app_1.x:\", ca: certs/ca.pem, max_keys: 9, when_full: allow",
+         merge: false, prefix: \"my-app_1.x:\", ca: certs/ca.pem, max_keys: 9, when_full: allow, \
+         names: false",
     );
     let StoreUrl::Redis(server) = &store.url else { panic!("a server") };
     assert_eq!((server.place(), server.is_tls()), ("127.0.0.1:6379".to_owned(), true));
@@ -51,7 +52,7 @@ fn what_the_file_says() {
     assert_eq!((store.connections, store.nodes, store.merge), (8, 3, false));
     assert_eq!(store.prefix, "my-app_1.x:");
     assert_eq!(store.ca.as_deref(), Some(Path::new("certs/ca.pem")));
-    assert_eq!((store.max_keys, store.when_full), (9, WhenFull::Allow));
+    assert_eq!((store.max_keys, store.when_full, store.names), (9, WhenFull::Allow, false));
 }
 
 #[test]

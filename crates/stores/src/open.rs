@@ -52,8 +52,8 @@ pub fn engine<C: Clock + Clone + 'static>(
 }
 
 fn memory<C: Clock>(settings: &StoreSettings, clock: C) -> MemoryStore<C> {
-    let StoreSettings { max_keys, when_full, .. } = *settings;
-    MemoryStore::new(tollkeeper_memory::Settings { max_keys, when_full }, clock)
+    let StoreSettings { max_keys, when_full, names, .. } = *settings;
+    MemoryStore::new(tollkeeper_memory::Settings { max_keys, when_full, names }, clock)
 }
 
 impl<C: Clock + 'static> AnyStore<C> {

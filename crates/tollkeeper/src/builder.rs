@@ -147,6 +147,13 @@ impl Builder {
         self
     }
 
+    /// Whether the text of every key is kept in memory, so that all of them can be shown; it is
+    /// where nothing is said. It decides nothing, and takes as much memory again.
+    pub fn names(mut self, names: bool) -> Self {
+        self.settings.names = names;
+        self
+    }
+
     /// The networks of your proxies, such as `10.0.0.0/8`: their word on a client's address counts
     /// for limits [by](Limit::by) `ip`, and nobody else's.
     pub fn trusted_proxies<'a>(mut self, networks: impl IntoIterator<Item = &'a str>) -> Self {

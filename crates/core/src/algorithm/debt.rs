@@ -3,8 +3,10 @@
 //! Debt is in units of token·P. Taking a token adds P, a microsecond drains R, so that every
 //! rate is exact in whole numbers, for ever.
 
+use super::Admission;
 use crate::limits::EXACT;
 use crate::quota::Bucket;
+use crate::state::Step;
 
 /// What a bucket remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +38,11 @@ impl Debt {
     /// The debt in the bucket's own unit, rounded up where the file that wrote it had another.
     #[inline]
     fn in_unit_of(&self, bucket: &Bucket) -> u64 {
-        if self.unit == bucket.unit() {
-            return self.debt;
-        }
+        if self.unit == bucket.unit() { self.debt } else { self.converted_to(bucket) }
+    }
+
+    #[cold]
+    fn converted_to(&self, bucket: &Bucket) -> u64 {
         let debt = u128::from(self.debt) * u128::from(bucket.unit());
         let debt = debt.div_ceil(u128::from(self.unit.max(1)));
         u64::try_from(debt).unwrap_or(u64::MAX).min(EXACT - 1)
@@ -60,6 +64,45 @@ impl Debt {
         stepped_back
     }
 
+    /// Takes `cost` units if they fit, as `token_bucket` and `gcra` have it, and reads the numbers.
+    #[inline]
+    #[must_use]
+    pub fn take(self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
+        let (debt, full) = (self.at(bucket, now_us), bucket.full_debt());
+        let taken = cost.checked_mul(bucket.unit()).filter(|taken| *taken <= full);
+        let Some(debt) = taken.filter(|taken| debt <= full - taken).map(|taken| debt + taken)
+        else {
+            return self.deny(bucket, cost, now_us);
+        };
+        let step = Step {
+            admission: Admission::NOW,
+            remaining: (full - debt) / bucket.unit(),
+            reset_after_us: until_drained_us(bucket, debt),
+            written: cost > 0,
+        };
+        let taken = Self { debt, unit: bucket.unit(), last_us: now_us };
+        (step, if cost > 0 { taken } else { self })
+    }
+
+    fn deny(mut self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
+        let admission = super::token_bucket::admit(bucket, &self, cost, now_us);
+        (self.step(bucket, admission, cost, now_us), self)
+    }
+
+    /// Charges what `admission` admitted, or anchors, and reads the numbers: all that follows an
+    /// admission at the same time, in one go.
+    #[inline]
+    pub fn step(&mut self, bucket: &Bucket, admission: Admission, cost: u64, now_us: u64) -> Step {
+        let taken = if admission.is_yes() { cost * bucket.unit() } else { 0 };
+        let debt = self.at(bucket, now_us) + taken;
+        let written = cost > 0 && (admission.is_yes() || self.last_us > now_us);
+        if written {
+            self.write(bucket, debt, now_us);
+        }
+        let remaining = bucket.full_debt().saturating_sub(debt) / bucket.unit();
+        Step { admission, remaining, reset_after_us: until_drained_us(bucket, debt), written }
+    }
+
     /// Whole units available.
     #[must_use]
     #[inline]
@@ -71,9 +114,7 @@ impl Debt {
     #[must_use]
     #[inline]
     pub fn reset_after_us(&self, bucket: &Bucket, now_us: u64) -> u64 {
-        let debt = self.at(bucket, now_us);
-        // In lowest terms most rates drain one, and a division is dear.
-        if bucket.drain() == 1 { debt } else { debt.div_ceil(bucket.drain()) }
+        until_drained_us(bucket, self.at(bucket, now_us))
     }
 
     /// Gives back what is left of a charge of `units` at `charged_at_us`; all of it where the time
@@ -100,6 +141,12 @@ impl Debt {
     fn write(&mut self, bucket: &Bucket, debt: u64, now_us: u64) {
         *self = Self { debt, unit: bucket.unit(), last_us: now_us };
     }
+}
+
+#[inline]
+fn until_drained_us(bucket: &Bucket, debt: u64) -> u64 {
+    // In lowest terms most rates drain one, and a division is dear.
+    if bucket.drain() == 1 { debt } else { debt.div_ceil(bucket.drain()) }
 }
 
 /// The time until `cost` fits below `full`: the debt above the room left, drained.

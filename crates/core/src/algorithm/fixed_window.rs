@@ -4,6 +4,7 @@
 
 use super::Admission;
 use crate::quota::Window;
+use crate::state::Step;
 
 /// What a fixed window remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,31 @@ impl WindowCount {
             return Admission::NOW;
         }
         Admission::after(until_end_us(window, now_us))
+    }
+
+    /// Asks, then charges or anchors, then reads the numbers, with one division.
+    #[inline]
+    pub fn step(&mut self, window: &Window, cost: u64, now_us: u64) -> Step {
+        let size_us = window.size_us();
+        let this = now_us / size_us;
+        let start_us = this * size_us;
+        let until_end_us = start_us + size_us - now_us;
+        let end_us = (self.window + 1).saturating_mul(self.size_us);
+        let mut count = if end_us > start_us { self.count } else { 0 };
+        let admission = match count.checked_add(cost) {
+            _ if cost > window.max_requests() => Admission::NEVER,
+            Some(used) if used <= window.max_requests() => Admission::NOW,
+            _ => Admission::after(until_end_us),
+        };
+        count += if admission.is_yes() { cost } else { 0 };
+        let stale = self.size_us != size_us || self.window > this;
+        let written = cost > 0 && (admission.is_yes() || stale);
+        if written {
+            *self = Self { window: this, size_us, count };
+        }
+        let remaining = window.max_requests().saturating_sub(count);
+        let reset_after_us = if count == 0 { 0 } else { until_end_us };
+        Step { admission, remaining, reset_after_us, written }
     }
 
     /// Counts `cost` units that were found to fit.

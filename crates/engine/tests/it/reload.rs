@@ -62,6 +62,7 @@ fn what_of_the_store_cannot_change_is_refused_by_name() {
         ("connections: 7", "store.connections"),
         ("max_keys: 7", "store.max_keys"),
         ("when_full: deny", "store.when_full"),
+        ("names: false", "store.names"),
     ] {
         let other =
             policy(&format!("store: {{ {settings} }}\nrules: {{ api: {{ limit: 1/min }} }}"));

@@ -21,6 +21,7 @@ pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
             Some("allow") => WhenFull::Allow,
             _ => WhenFull::Evict,
         },
+        names: map.flag("names").unwrap_or(default.names),
         timeout_us: map.duration_us("timeout").unwrap_or(default.timeout_us),
         on_failure: on_failure(map).unwrap_or(default.on_failure),
         denied_cache_us: map.duration_us("denied_cache").unwrap_or(default.denied_cache_us),

@@ -101,6 +101,11 @@ pub(crate) static STORE: Shape = Shape {
             "What happens to a new key when max_keys are held: evict (the default) forgets an old key, deny and allow decide without counting. With a server, it is for the limiter of on_failure: static.",
             Kind::Word(WHEN_FULL),
         ),
+        optional(
+            "names",
+            "false forgets the text of keys that are held in memory: half of the memory, and the same decisions, but the state of a key is shown only to who names it. true if not given.",
+            Kind::Flag,
+        ),
     ],
     later: &[],
 };

@@ -1,0 +1,90 @@
+//! What a new key costs: bytes, time beside a known one, and how long the slowest calls take while a
+//! table grows.
+
+use crate::table::{Table, bar_shown};
+
+use super::contestants::{Contestant, GovernorAhash, Ours};
+use super::thread_ns;
+use super::traffic::{Traffic, write_key};
+
+/// Upper ends of the classes of the histogram, in nanoseconds.
+const CLASSES_NS: [f64; 6] = [1e3, 1e4, 1e5, 5e5, 1e6, f64::INFINITY];
+
+/// What a key may take, and a call, and a new key in terms of a known one.
+const BAR_BYTES: f64 = 48.0;
+const BAR_CALL_US: f64 = 1_000.0;
+const BAR_OF_NEW: f64 = 3.0;
+
+pub(crate) fn run() -> Vec<Table> {
+    let header = [
+        "",
+        "keys",
+        "bytes a key",
+        "bar",
+        "longest call, µs",
+        "bar",
+        "< 1 µs",
+        "< 10 µs",
+        "< 100 µs",
+        "< 500 µs",
+        "< 1 ms",
+        "more",
+    ];
+    let mut growing = Table::new("New keys: memory, and calls by their processor time", &header);
+    // All stay until the end: memory that one gave back would not be seen when another takes it.
+    let stay = [1_000_000, 10_000_000].map(|keys| {
+        let before = resident_bytes();
+        let ours = Ours::sized(Ours::bucket(), keys as usize * 5 / 4);
+        growing.row(&insert("tollkeeper", &ours, keys, before));
+        ours
+    });
+    let (before, governor) = (resident_bytes(), GovernorAhash::default());
+    growing.row(&insert("governor + ahash", &governor, 1_000_000, before));
+    drop(stay);
+    let title = "A million new keys, and the same again: ns of processor time";
+    let mut known = Table::new(title, &["", "new", "known", "ratio", "bar"]);
+    known.row(&against_known("tollkeeper", &Ours::sized(Ours::bucket(), 2_000_000)));
+    known.row(&against_known("governor + ahash", &GovernorAhash::default()));
+    vec![growing, known]
+}
+
+fn against_known(name: &str, contestant: &dyn Contestant) -> [String; 5] {
+    let traffic = Traffic::new(1_000_000, false, 0);
+    let round = || {
+        let started_ns = thread_ns();
+        traffic.each_key(|key| contestant.allows(key));
+        (thread_ns() - started_ns) / 1e6
+    };
+    let (new_ns, known_ns) = (round(), round());
+    let times = new_ns / known_ns;
+    let shown = |ns: f64| format!("{ns:.0}");
+    let bar = bar_shown(times, BAR_OF_NEW, "3");
+    [name.to_owned(), shown(new_ns), shown(known_ns), format!("{times:.1}"), bar]
+}
+
+fn insert(name: &str, contestant: &dyn Contestant, keys: u32, before: u64) -> Vec<String> {
+    let mut key = String::new();
+    let mut classes = [0u64; CLASSES_NS.len()];
+    let mut longest_ns = 0f64;
+    for nth in 0..keys {
+        write_key(&mut key, nth);
+        let started_ns = thread_ns();
+        assert!(contestant.allows(&key));
+        let took_ns = thread_ns() - started_ns;
+        longest_ns = longest_ns.max(took_ns);
+        classes[CLASSES_NS.iter().position(|&end| took_ns < end).unwrap()] += 1;
+    }
+    let bytes = resident_bytes().saturating_sub(before) as f64 / f64::from(keys);
+    let longest_us = longest_ns / 1e3;
+    let mut cells = vec![name.to_owned(), keys.to_string(), format!("{bytes:.1}")];
+    cells.push(bar_shown(bytes, BAR_BYTES, "48"));
+    cells.extend([format!("{longest_us:.0}"), bar_shown(longest_us, BAR_CALL_US, "1 ms")]);
+    cells.extend(classes.map(|count| count.to_string()));
+    cells
+}
+
+/// Bytes of this process that are in memory.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}

@@ -1,0 +1,92 @@
+//! Going through the entries by their place: the hand that sweeps, and the sample that one is evicted
+//! from.
+
+use super::{Beside, Groups};
+use crate::group::{Entry, WIDTH};
+use crate::packed::Packed;
+use crate::slots::Budget;
+
+impl Groups {
+    /// Moves the hand to the next of the `most` places behind it whose entry seems to be it.
+    #[inline]
+    pub(crate) fn next<T>(
+        &self,
+        beside: &mut Beside<T>,
+        most: &mut usize,
+        budget: &mut Budget,
+        is_it: impl Fn(Packed) -> bool,
+    ) -> Option<usize> {
+        while *most > 0 && beside.len > 0 {
+            let at = if beside.hand < self.places() { beside.hand } else { 0 };
+            let (number, slot) = (at / WIDTH, at % WIDTH);
+            // What is left of a block, as far as it goes.
+            let groups = self.rest_of_block(number)?;
+            let places = (groups.len() * WIDTH - slot).min(*most).min(budget.left());
+            let is_it = |place: &usize| {
+                let (group, slot) = (&groups[place / WIDTH], place % WIDTH);
+                group.is_taken(slot) && is_it(group.state(slot))
+            };
+            let found = (slot..slot + places).find(is_it);
+            let passed = found.map_or(places, |place| place - slot);
+            let looked = (passed + 1).min(places);
+            if looked == 0 || !budget.take(looked) {
+                break;
+            }
+            *most -= looked;
+            beside.hand = at + passed;
+            if found.is_some() {
+                return Some(beside.hand);
+            }
+        }
+        None
+    }
+
+    /// Moves the hand on.
+    pub(crate) fn pass<T>(&self, beside: &mut Beside<T>) {
+        beside.hand += 1;
+    }
+
+    /// Of `size` entries that lie together, at a random place, the one of the least `rank`, if they
+    /// have one. Its group is locked, and it still has that rank.
+    pub(crate) fn least<T>(
+        &self,
+        beside: &mut Beside<T>,
+        size: usize,
+        budget: &mut Budget,
+        rank: impl Fn(&Entry) -> Option<u64>,
+    ) -> Option<(u64, usize)> {
+        let start = beside.random(self.places());
+        let seen = |entry: Option<Entry>| entry.and_then(|entry| rank(&entry));
+        let least = self.least_from(start, size, budget, |at| seen(self.get(at)))?;
+        if seen(self.locked(beside, least.1)) == Some(least.0) {
+            return Some(least);
+        }
+        // Somebody has just charged it: again, and this time nobody can.
+        let mut again = Budget::new();
+        self.least_from(start, size, &mut again, |at| seen(self.locked(beside, at)))
+    }
+
+    fn least_from(
+        &self,
+        start: usize,
+        size: usize,
+        budget: &mut Budget,
+        mut rank: impl FnMut(usize) -> Option<u64>,
+    ) -> Option<(u64, usize)> {
+        let (mut at, mut seen) = (start, 0);
+        let mut least: Option<(u64, usize)> = None;
+        // A table that is nearly empty is walked through until something is found.
+        for _ in 0..self.places() {
+            if seen == size || !budget.take(1) {
+                break;
+            }
+            if self.get(at).is_some() {
+                seen += 1;
+                let ranked = rank(at).map(|rank| (rank, at));
+                least = [least, ranked].into_iter().flatten().min();
+            }
+            at = if at + 1 < self.places() { at + 1 } else { 0 };
+        }
+        least
+    }
+}

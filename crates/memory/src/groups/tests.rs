@@ -1,0 +1,119 @@
+//! What was put in is found, at any size and however crowded.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+
+use tollkeeper_core::Algorithm;
+use tollkeeper_testkit::dice::Dice;
+
+use super::*;
+use crate::fingerprint::Fingerprinter;
+use crate::rows::RowId;
+use crate::slots::Budget;
+
+fn numbered(number: u32) -> Packed {
+    Packed::elsewhere(number, RowId::NONE)
+}
+
+/// Puts in and takes out at random, and compares with a map.
+fn live(places: impl Fn(&Fingerprinter, Fingerprint) -> u64, most: u64, steps: u32) {
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let place = |fingerprint| places(&hasher, fingerprint);
+    let of = |name: u64| hasher.of("l", Algorithm::Gcra, &name.to_string());
+    let mut dice = Dice::new(most);
+    let groups = Groups::new(usize::try_from(most).unwrap());
+    let mut beside = Beside::new(1, true);
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    for step in 0..steps {
+        // It fills and empties again and again.
+        let fills = dice.below(10) < if (step / 2_000) % 2 == 0 { 8 } else { 2 };
+        let name = dice.below(most);
+        let fingerprint = of(name);
+        let at = groups.find(fingerprint, place(fingerprint));
+        assert_eq!(at.and_then(|at| beside.note(at)), known.get(&name).map(|_| &name));
+        let state = at.and_then(|at| groups.get(at)).map(|entry| entry.state);
+        assert_eq!(state, known.get(&name).map(|number| numbered(*number)));
+        match at {
+            None if fills => {
+                let entry = Entry { fingerprint, state: numbered(step) };
+                groups.insert(&mut beside, entry, || name, place);
+                known.insert(name, step);
+            }
+            Some(at) if !fills => {
+                groups.remove(&mut beside, at, place);
+                known.remove(&name);
+            }
+            _ => {}
+        }
+        groups.release(&mut beside);
+        assert_eq!(beside.len(), known.len());
+    }
+    for (name, number) in known {
+        let fingerprint = of(name);
+        let at = groups.find(fingerprint, place(fingerprint)).unwrap();
+        assert_eq!(groups.get(at).unwrap().state, numbered(number));
+    }
+    // Every lock was given back.
+    (0..groups.places()).for_each(|at| groups.lock(&mut beside, at));
+}
+
+#[test]
+fn what_was_put_in_is_found_until_it_is_taken_out() {
+    live(Fingerprinter::place, 3_000, 60_000);
+    live(Fingerprinter::place, 7, 3_000);
+}
+
+/// Homes that are few and lie at the end, so that entries lie far from them and go round.
+#[test]
+fn crowded_homes_lose_nothing() {
+    live(|hasher, one| hasher.place(one) | 0xe << 60, 200, 30_000);
+    live(|_, _| u64::MAX, 60, 10_000);
+}
+
+#[test]
+fn most_places_are_taken_at_any_size() {
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let place = |fingerprint| hasher.place(fingerprint);
+    let groups = Groups::new(20_000);
+    let mut beside = Beside::new(3, false);
+    for nth in 0..20_000u32 {
+        let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
+        groups.insert(&mut beside, Entry { fingerprint, state: numbered(nth) }, || (), place);
+        groups.release(&mut beside);
+        let taken = beside.len() * 100 / groups.places();
+        // A block more or less is much of a small table.
+        let least = if nth < 3_000 { 33 } else { 62 };
+        assert!(nth < 100 || (least..=TAKEN).contains(&taken), "{taken} % of {nth}");
+    }
+    let entries = (0..groups.places()).filter_map(|at| Some((at, groups.get(at)?)));
+    let beyond_home =
+        entries.filter(|(at, entry)| groups.home(place(entry.fingerprint)) != at / WIDTH);
+    let beyond_home = beyond_home.count();
+    assert!(beyond_home < 20_000 / 2, "{beyond_home}");
+}
+
+#[test]
+fn the_hand_comes_round_and_samples_find_the_least() {
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let place = |fingerprint| hasher.place(fingerprint);
+    let groups = Groups::new(100);
+    let mut beside = Beside::new(3, false);
+    for nth in 0..100u32 {
+        let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
+        groups.insert(&mut beside, Entry { fingerprint, state: numbered(nth) }, || (), place);
+        groups.release(&mut beside);
+    }
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..200 {
+        let unseen = |state: Packed| !seen.contains(&state.place());
+        let at = groups.next(&mut beside, &mut 9, &mut Budget::new(), unseen);
+        seen.extend(at.and_then(|at| groups.get(at)).map(|entry| entry.state.place()));
+    }
+    assert_eq!(seen.len(), 100);
+    let number = |entry: &Entry| entry.state.place().map(u64::from);
+    let mut budget = Budget::new();
+    let (least, at) = groups.least(&mut beside, 8, &mut budget, number).unwrap();
+    assert_eq!(number(&groups.get(at).unwrap()), Some(least));
+    assert!((8..=Budget::MOST).contains(&budget.spent()));
+    assert_eq!(groups.least(&mut beside, 8, &mut Budget::new(), |_| None), None);
+}

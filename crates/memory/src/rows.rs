@@ -1,0 +1,182 @@
+//! Owns [`Rows`]: what many states have in common (limit, algorithm and unit), kept once and named
+//! by a small number.
+//!
+//! Rows are only ever added, and read without a lock. There is place for so many; a state that
+//! finds none is kept whole instead, elsewhere.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+
+use tollkeeper_core::{Algorithm, Bucket, Quota};
+
+/// Places of the first level; each further one has twice as many.
+const FIRST: usize = 64;
+const LEVELS: usize = 8;
+
+/// Places of a level that a row may lie in.
+const TRIES: u32 = 4;
+
+/// The unit that a state counts in, and what drains in a microsecond where something does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Unit {
+    /// P of a bucket, W of a window.
+    pub(crate) size: u64,
+    /// R of a bucket.
+    pub(crate) drain: u64,
+}
+
+impl Unit {
+    /// The unit that states are written in under `quota`.
+    #[inline]
+    pub(crate) fn of(quota: &Quota) -> Self {
+        let bucket = |bucket: &Bucket| Self { size: bucket.unit(), drain: bucket.drain() };
+        match quota {
+            Quota::TokenBucket(of) | Quota::Gcra(of) => bucket(of),
+            Quota::LeakingBucket(leak) => bucket(leak.bucket()),
+            Quota::FixedWindow(window) | Quota::SlidingWindowCounter(window) => {
+                Self { size: window.size_us(), drain: 0 }
+            }
+            // Logs and leases count in nothing but time.
+            _ => Self { size: 0, drain: 0 },
+        }
+    }
+}
+
+/// What many states have in common.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) unit: Unit,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) limit: Box<str>,
+}
+
+impl Row {
+    fn is(&self, limit: &str, algorithm: Algorithm, unit: Unit) -> bool {
+        self.unit == unit && self.algorithm == algorithm && *self.limit == *limit
+    }
+}
+
+/// The number of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowId(u16);
+
+impl RowId {
+    /// Bits that a number takes.
+    pub(crate) const BITS: u32 = 14;
+
+    /// What stands for no row.
+    pub(crate) const NONE: Self = Self((1 << Self::BITS) - 1);
+
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The row of a number, of which the lowest bits count.
+    #[inline]
+    pub(crate) fn from_number(number: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the mask leaves 14 bits")]
+        Self((number & Self::NONE.number()) as u16)
+    }
+}
+
+/// The number of rows that there is place for.
+const PLACES: usize = FIRST * ((1 << LEVELS) - 1);
+const _: () = assert!(PLACES < 1 << RowId::BITS);
+
+type Level = Box<[OnceLock<Row>]>;
+
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// The first level lies here: hardly any store has more rows.
+    first: [OnceLock<Row>; FIRST],
+    levels: [OnceLock<Level>; LEVELS - 1],
+    random: RandomState,
+}
+
+impl Rows {
+    pub(crate) fn new(random: RandomState) -> Self {
+        Self { first: [const { OnceLock::new() }; FIRST], levels: Default::default(), random }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, RowId(number): RowId) -> Option<&Row> {
+        match self.first.get(usize::from(number)) {
+            Some(row) => row.get(),
+            None => self.get_beyond(usize::from(number)),
+        }
+    }
+
+    #[cold]
+    fn get_beyond(&self, number: usize) -> Option<&Row> {
+        // The levels' first rows are 0, 64, 192, …: 64 less than 64, 128, 256, …
+        let number = number + FIRST;
+        let level = (number / FIRST).ilog2() as usize;
+        self.level(level)?.get(number - (FIRST << level))?.get()
+    }
+
+    fn level(&self, level: usize) -> Option<&[OnceLock<Row>]> {
+        match level.checked_sub(1) {
+            None => Some(&self.first),
+            Some(level) => self.levels.get(level)?.get().map(|rows| &**rows),
+        }
+    }
+
+    /// The row of these, which is made if there is none; `None` if there is no place.
+    pub(crate) fn find(&self, limit: &str, algorithm: Algorithm, unit: Unit) -> Option<RowId> {
+        let hash = self.random.hash_one((limit, algorithm, unit));
+        let row = || Row { unit, algorithm, limit: limit.into() };
+        for level in 0..LEVELS {
+            let size = FIRST << level;
+            if let Some(rows) = level.checked_sub(1).and_then(|level| self.levels.get(level)) {
+                rows.get_or_init(|| (0..size).map(|_| OnceLock::new()).collect());
+            }
+            let rows = self.level(level)?;
+            for turn in 0..TRIES {
+                let at = usize::try_from(hash.rotate_right(16 * turn) % size as u64);
+                let at = at.unwrap_or(0);
+                if rows[at].get_or_init(row).is(limit, algorithm, unit) {
+                    let number = size - FIRST + at;
+                    return u16::try_from(number).ok().map(RowId);
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: Unit = Unit { size: 1, drain: 2 };
+
+    #[test]
+    fn a_row_is_found_again_by_what_it_is_and_by_its_number() {
+        let rows = Rows::new(RandomState::new());
+        let name = |nth: u64| format!("limit {}", nth / 7);
+        let find = |nth: u64| {
+            let algorithm = Algorithm::ALL[usize::try_from(nth % 7).unwrap()];
+            rows.find(&name(nth), algorithm, Unit { size: nth, ..UNIT })
+        };
+        let ids: Vec<RowId> = (0..5_000).map(|nth| find(nth).unwrap()).collect();
+        for (nth, id) in (0..).zip(&ids) {
+            assert_eq!(find(nth), Some(*id));
+            let row = rows.get(*id).unwrap();
+            assert_eq!((&*row.limit, row.unit.size), (&*name(nth), nth));
+            assert_eq!(RowId::from_number(id.number() | !0 << RowId::BITS), *id);
+        }
+        assert_eq!(rows.get(RowId::NONE), None);
+    }
+
+    #[test]
+    fn rows_are_bounded_and_the_first_ones_stay() {
+        let rows = Rows::new(RandomState::new());
+        let find = |size| rows.find("api", Algorithm::Gcra, Unit { size, ..UNIT });
+        let first = find(0);
+        let found = (1..200_000).filter(|size| find(*size).is_some()).count();
+        assert!((PLACES * 9 / 10..PLACES).contains(&found), "{found}");
+        assert_eq!(find(0), first);
+        assert_eq!(find(300_000), None);
+    }
+}
