@@ -121,13 +121,19 @@ impl HttpBody for Begun {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let mut hint = self.rest.size_hint();
-        if let Poll::Ready(Some(Ok(frame))) = &self.first {
-            let found = frame.data_ref().map_or(0, |data| data.len() as u64);
-            hint.set_lower(hint.lower().saturating_add(found));
-        }
-        hint
+        let found = match &self.first {
+            Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, Bytes::len),
+            _ => 0,
+        };
+        at_least(found as u64, &self.rest.size_hint())
     }
+}
+
+/// What is found and what is still to come. How long it is at most nobody asks.
+fn at_least(found: u64, rest: &SizeHint) -> SizeHint {
+    let mut hint = SizeHint::new();
+    hint.set_lower(rest.lower().saturating_add(found));
+    hint
 }
 
 /// The body of an answer.
@@ -172,5 +178,18 @@ impl HttpBody for Reply {
             }
             Self::Any(body) => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A body of which a piece came with its head once ended the connection.
+    #[test]
+    fn what_is_to_come_is_added_to_what_was_found() {
+        assert_eq!(at_least(5, &SizeHint::with_exact(19)).lower(), 24);
+        assert_eq!(at_least(5, &SizeHint::with_exact(u64::MAX)).lower(), u64::MAX);
+        assert_eq!(at_least(0, &SizeHint::new()).lower(), 0);
     }
 }
