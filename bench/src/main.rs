@@ -1,6 +1,7 @@
-//! Tollkeeper beside its peers, in the same run: `memory`, the embedded store beside governor,
-//! `redis`, the Redis store beside plain scripts, or `http`, the service and the middleware beside
-//! bare hyper and bare axum.
+//! Tollkeeper beside its peers, in the same run: `memory`, the embedded store beside governor and
+//! throttlecrab, `redis`, the Redis store beside plain scripts, or `http`, the service and the
+//! middleware beside bare hyper, bare axum and those of others. Without an argument all of them, which
+//! `docs/benchmarks.md` then tells.
 //!
 //! The rounds of the contestants alternate, so that a slow minute of the machine hits them all; what
 //! counts are the ratios within one run.
@@ -17,25 +18,42 @@
 
 mod cpu;
 mod http;
+mod inside;
 mod memory;
 mod progress;
 mod redis;
+mod report;
 mod spread;
+mod table;
 
 use std::process::ExitCode;
 
+use table::Table;
+
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        None | Some("memory") => memory::run(),
-        Some("redis") => redis::run(),
-        Some("http") => http::run(),
+        None | Some("all") => {
+            if !report::all() {
+                return ExitCode::FAILURE;
+            }
+        }
+        Some("memory") => {
+            memory::run();
+            println!("\n{}", inside::run());
+        }
+        Some("redis") => print(redis::run()),
+        Some("http") => print(http::run()),
         // What the benchmark of HTTP starts as a process of its own.
         Some(http::BARE) => http::serve_bare(),
         Some(http::SERVICE) => http::serve_service(),
         Some(other) => {
-            eprintln!("`{other}` is no benchmark; expected memory, redis or http");
+            eprintln!("`{other}` is no benchmark; expected all, memory, redis or http");
             return ExitCode::from(2);
         }
     }
     ExitCode::SUCCESS
+}
+
+fn print(tables: Vec<Table>) {
+    tables.iter().for_each(|table| print!("{table}"));
 }

@@ -9,7 +9,7 @@ mod rounds;
 
 use std::sync::Arc;
 
-use contestants::{Contestant, Permits};
+use contestants::{ALONE, Contestant, MERGED, PLAIN, Permits};
 use load::{Cost, Sample};
 use rounds::Rounds;
 use tokio::runtime::Runtime;
@@ -18,6 +18,7 @@ use tollkeeper_testkit::redis_server::RedisServer;
 use crate::cpu;
 use crate::progress::progress;
 use crate::spread::Spread;
+use crate::table::{Table, bar_shown, least_shown};
 
 const ROUNDS: u64 = 5;
 
@@ -44,21 +45,25 @@ const CONNECTIONS: usize = 2;
 const BAR_OF_ONE: f64 = 1.25;
 const BAR_OF_FOUR: f64 = 2.0;
 
+/// What merging must be worth, and what it may cost.
+const BAR_OF_MANY: f64 = 1.6;
+const BAR_OF_MERGED: f64 = 0.65;
+const BAR_OF_ALONE: f64 = 1.05;
+
 /// How long a caller may wait at half of the load that saturates.
 const BAR_P50_US: f64 = 1_000.0;
 const BAR_P99_US: f64 = 5_000.0;
 
-pub(crate) fn run() {
+pub(crate) fn run() -> Vec<Table> {
     let server = RedisServer::start("redis-server", &[]).unwrap();
-    let runtime = Runtime::new().unwrap();
-    let keys = contestants::KEYS;
-    println!("{ROUNDS} rounds of {CALLS} checks on {keys} keys; medians (least–most)\n");
-    runtime.block_on(async {
-        unmerged(&server).await;
-        let most_per_second = by_callers(&server).await;
-        half_load(&server, most_per_second).await;
-        permits(&server).await;
-    });
+    Runtime::new().unwrap().block_on(async {
+        let mut tables = vec![unmerged(&server).await];
+        tables.push(merged(&server).await);
+        let most_per_second = by_callers(&server, &mut tables).await;
+        tables.push(half_load(&server, most_per_second).await);
+        tables.push(permits(&server).await);
+        tables
+    })
 }
 
 /// Rounds of everything, in turns.
@@ -87,9 +92,9 @@ async fn measure(
 }
 
 /// What a check costs the server when it comes alone, and what is demanded of it.
-async fn unmerged(server: &RedisServer) {
+async fn unmerged(server: &RedisServer) -> Table {
     let connections = usize::try_from(UNMERGED).unwrap();
-    let contestants = contestants::all(server.port(), connections).await;
+    let contestants = contestants::all(server.port(), connections, false).await;
     let bar = progress(contestants.len() as u64);
     for contestant in &contestants {
         bar.set_message(format!("warming up: {}", contestant.name));
@@ -98,8 +103,9 @@ async fn unmerged(server: &RedisServer) {
     }
     bar.finish_and_clear();
     let rounds = measure(server, &contestants, UNMERGED, SHORT, CALLS).await;
-    println!("µs of the server for a check: {UNMERGED} callers, each with a connection\n");
-    row(&["", "µs", "ratio", "to", "bar"]);
+    let title =
+        format!("µs of the Redis server for a check: {UNMERGED} callers, each with a connection");
+    let mut table = Table::new(title, &["", "µs", "ratio", "to", "bar"]);
     for name in rounds.names() {
         let cost = rounds.of(name, |sample| sample.server_us).shown(1);
         let (ratio, to, bar) = match rounds.ratio_to_plain(name) {
@@ -108,27 +114,65 @@ async fn unmerged(server: &RedisServer) {
                 (rounds.ratio(name, contestants::ONE), contestants::ONE, BAR_OF_FOUR)
             }
             None => {
-                row(&[name, &cost]);
+                table.row(&[name, &cost]);
                 continue;
             }
         };
         let met = bar_shown(ratio.median, bar, &format!("{bar:.2}"));
-        row(&[name, &cost, &ratio.shown(2), to, &met]);
+        table.row(&[name, &cost, &ratio.shown(2), to, &met]);
     }
-    println!();
+    let keys = contestants::KEYS;
+    table.note(format!("{ROUNDS} rounds of {CALLS} checks on {keys} keys, here and below."));
+    table
+}
+
+/// What it is worth that checks go together, and what it costs who comes alone.
+async fn merged(server: &RedisServer) -> Table {
+    let contestants = contestants::merging(server.port(), CONNECTIONS).await;
+    let many = measure(server, &contestants, 256, LONG, CALLS).await;
+    let one = measure(server, &contestants, 1, LONG, CALLS_OF_ONE).await;
+    let title = "Checks that go together, GCRA on Redis over 2 connections";
+    let mut table = Table::new(title, &["", "ratio", "bar"]);
+    let to_plain = |number: fn(&Sample) -> f64| many.ratio_of(MERGED, PLAIN, number);
+    let alone = one.ratio_of(MERGED, ALONE, |sample| sample.p50_us);
+    let per_second = to_plain(|sample| sample.per_second);
+    let (cpu, p99) = (to_plain(|sample| sample.server_us), to_plain(|sample| sample.p99_us));
+    for (what, ratio, met) in [
+        (
+            "256 callers: checks/s, to the plain script",
+            per_second,
+            least_shown(per_second.median, BAR_OF_MANY, "1.6"),
+        ),
+        ("256 callers: p99, to the plain script", p99, bar_shown(p99.median, 1.0, "1")),
+        (
+            "256 callers: the server's CPU, to the plain script",
+            cpu,
+            bar_shown(cpu.median, BAR_OF_MERGED, "0.65"),
+        ),
+        (
+            "one caller: p50, to a store that merges nothing",
+            alone,
+            bar_shown(alone.median, BAR_OF_ALONE, "1.05"),
+        ),
+    ] {
+        table.row(&[what, &ratio.shown(2), &met]);
+    }
+    table
 }
 
 /// What a check costs over few connections, on which calls meet. Returns what saturates.
-async fn by_callers(server: &RedisServer) -> f64 {
-    let contestants = contestants::all(server.port(), CONNECTIONS).await;
+async fn by_callers(server: &RedisServer, tables: &mut Vec<Table>) -> f64 {
+    let contestants = contestants::all(server.port(), CONNECTIONS, true).await;
     let mut most_per_second = 0.0;
     for (callers, calls) in [(1, CALLS_OF_ONE), (64, CALLS), (256, CALLS)] {
         let rounds = measure(server, &contestants, callers, LONG, calls).await;
-        println!("callers: {callers}, over {CONNECTIONS} connections\n");
-        row(&["", "server µs", "client µs", "checks/s", "p50 µs", "p99 µs", "server to plain"]);
+        let header =
+            ["", "server µs", "client µs", "checks/s", "p50 µs", "p99 µs", "server to plain"];
+        let title = format!("A check on Redis, {callers} callers over {CONNECTIONS} connections");
+        let mut table = Table::new(title, &header);
         for name in rounds.names() {
             let shown = |number: fn(&Sample) -> f64, digits| rounds.of(name, number).shown(digits);
-            row(&[
+            table.row(&[
                 name,
                 &shown(|sample| sample.server_us, 1),
                 &shown(|sample| sample.client_us, 1),
@@ -138,15 +182,15 @@ async fn by_callers(server: &RedisServer) -> f64 {
                 &rounds.ratio_to_plain(name).map_or_else(String::new, |ratio| ratio.shown(2)),
             ]);
         }
-        println!();
+        tables.push(table);
         most_per_second = rounds.of("gcra", |sample| sample.per_second).median;
     }
     most_per_second
 }
 
 /// How long callers wait when they come at half of the rate that saturates.
-async fn half_load(server: &RedisServer, most_per_second: f64) {
-    let contestants = contestants::all(server.port(), CONNECTIONS).await;
+async fn half_load(server: &RedisServer, most_per_second: f64) -> Table {
+    let contestants = contestants::all(server.port(), CONNECTIONS, true).await;
     let gcra = contestants.iter().find(|contestant| contestant.name == "gcra").unwrap();
     let per_second = most_per_second / 2.0;
     let bar = progress(ROUNDS);
@@ -159,17 +203,18 @@ async fn half_load(server: &RedisServer, most_per_second: f64) {
     bar.finish_and_clear();
     let p50 = Spread::of(samples.iter().map(|sample| sample.p50_us));
     let p99 = Spread::of(samples.iter().map(|sample| sample.p99_us));
-    println!("gcra at half of that load: {per_second:.0} checks a second, whoever waits\n");
-    row(&["", "µs", "", "", "bar"]);
-    row(&["p50", &p50.shown(0), "", "", &bar_shown(p50.median, BAR_P50_US, "1 ms")]);
-    row(&["p99", &p99.shown(0), "", "", &bar_shown(p99.median, BAR_P99_US, "5 ms")]);
-    println!();
+    let title =
+        format!("GCRA on Redis at half of that load: {per_second:.0} checks/s, whoever waits");
+    let mut table = Table::new(title, &["", "µs", "bar"]);
+    table.row(&["p50", &p50.shown(0), &bar_shown(p50.median, BAR_P50_US, "1 ms")]);
+    table.row(&["p99", &p99.shown(0), &bar_shown(p99.median, BAR_P99_US, "5 ms")]);
+    table
 }
 
 /// What a permit costs by how many are held already.
-async fn permits(server: &RedisServer) {
-    println!("concurrency: µs of the server to take a permit and give it back\n");
-    row(&["permits held", "µs"]);
+async fn permits(server: &RedisServer) -> Table {
+    let title = "Concurrency: µs of the Redis server to take a permit and give it back";
+    let mut table = Table::new(title, &["permits held", "µs"]);
     for held in [10, 1_000, 10_000] {
         let bar = progress(ROUNDS);
         bar.set_message(format!("{held} permits held"));
@@ -184,17 +229,7 @@ async fn permits(server: &RedisServer) {
             bar.inc(1);
         }
         bar.finish_and_clear();
-        row(&[&held.to_string(), &Spread::of(costs.into_iter()).shown(1)]);
+        table.row(&[held.to_string(), Spread::of(costs.into_iter()).shown(1)]);
     }
-}
-
-/// Whether a bar is met, and which.
-fn bar_shown(number: f64, bar: f64, text: &str) -> String {
-    format!("{} ≤ {text}", if number <= bar { "met:" } else { "MISSED:" })
-}
-
-fn row(cells: &[&str]) {
-    let widths = [24, 20, 20, 24, 20, 20, 18];
-    let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-    println!("{}", padded.collect::<String>().trim_end());
+    table
 }

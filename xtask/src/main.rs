@@ -22,12 +22,24 @@ const LINT: &[&str] = &[
     "warnings",
 ];
 
+/// Everything without what can be left out, beside the same dependencies as above: those of the
+/// program alone would be checked anew.
+const WITHOUT_TRACES: &[&str] = &[
+    "check",
+    "--workspace",
+    "--all-targets",
+    "--no-default-features",
+    "--features",
+    "tollkeeper/axum,tollkeeper/redis",
+    "--quiet",
+];
+
 /// What `test` runs, the quick first.
 const STEPS: [(&str, &[&str]); 6] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lint", LINT),
     ("features", &["check", "-p", "tollkeeper", "--no-default-features", "--quiet"]),
-    ("without traces", &["check", "-p", "tollkeeper-cli", "--no-default-features", "--quiet"]),
+    ("without traces", WITHOUT_TRACES),
     ("test", &["test", "--workspace", "--features", "tollkeeper/axum", "--quiet"]),
     ("document", &["doc", "--workspace", "--no-deps", "--quiet"]),
 ];

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Programs that tests start, and the Debian packages that hold them.
-const PROGRAMS: [(&[&str], &str); 4] = [
+const PROGRAMS: [(&[&str], &str); 5] = [
     (&["redis-server", "--version"], "redis-server"),
     (&["faketime", "--version"], "faketime"),
     (&["curl", "--version"], "curl"),
     (&[NGINX, "-v"], "nginx"),
+    (&["valgrind", "--version"], "valgrind"),
 ];
 
 /// Where Debian puts nginx, which is on the path of root alone.

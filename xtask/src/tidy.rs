@@ -18,7 +18,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("testkit", &["core"]),
     ("hostile", &["policy", "server", "tower"]),
     ("fuzz", &["hostile"]),
-    ("bench", &["core", "memory", "policy", "redis", "server", "testkit"]),
+    ("bench", &["core", "engine", "memory", "policy", "redis", "server", "testkit", "tower"]),
     ("xtask", &[]),
     // An example, which uses the facade as anybody does.
     ("axum", &[]),

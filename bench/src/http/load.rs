@@ -15,21 +15,56 @@ pub(super) struct Load {
     connections: Vec<std::sync::Arc<Mutex<Connection>>>,
 }
 
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+pub(super) enum Ask {
+    /// A check by the name of a rule.
+    Check,
+    /// What throttlecrab calls a check: it comes with its limit.
+    Throttle,
+    /// A file, by whoever stands in the query.
+    Get,
+}
+
+impl Ask {
+    /// The request for the nth key.
+    fn request(self, nth: u64) -> String {
+        let (path, body) = match self {
+            Self::Check => ("/v1/check", format!("{{\"rule\":\"api\",\"key\":\"user-{nth}\"}}")),
+            Self::Throttle => (
+                "/throttle",
+                format!(
+                    "{{\"key\":\"user-{nth}\",\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":1}}"
+                ),
+            ),
+            Self::Get => {
+                return format!("GET /check?key=user-{nth} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+            }
+        };
+        let bytes = body.len();
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {bytes}\r\n\r\n{body}"
+        )
+    }
+}
+
 struct Connection {
     stream: TcpStream,
+    ask: Ask,
     dice: Dice,
     keys: u64,
 }
 
 impl Load {
-    pub(super) fn connect(address: SocketAddr, connections: u64, keys: u64) -> Self {
+    pub(super) fn connect(address: SocketAddr, ask: Ask, connections: u64, keys: u64) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let connections = runtime.block_on(async {
             let mut all = Vec::new();
             for seed in 0..connections {
                 let stream = TcpStream::connect(address).await.unwrap();
                 stream.set_nodelay(true).unwrap();
-                let connection = Connection { stream, dice: Dice::new(seed + 1), keys };
+                let connection = Connection { stream, ask, dice: Dice::new(seed + 1), keys };
                 all.push(std::sync::Arc::new(Mutex::new(connection)));
             }
             all
@@ -56,12 +91,7 @@ impl Connection {
         let mut waits = Vec::new();
         let mut buffer = vec![0; 4096];
         for _ in 0..times {
-            let body =
-                format!("{{\"rule\":\"api\",\"key\":\"user-{}\"}}", self.dice.below(self.keys));
-            let request = format!(
-                "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
+            let request = self.ask.request(self.dice.below(self.keys));
             let begun = Instant::now();
             self.stream.write_all(request.as_bytes()).await.unwrap();
             self.read_answer(&mut buffer).await;
@@ -80,9 +110,9 @@ impl Connection {
             let text = std::str::from_utf8(&buffer[..filled]).unwrap();
             assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
             let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let mut lines = head.lines();
-            let length = lines.find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-            if body.len() >= length.parse().unwrap() {
+            let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+            let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+            if body.len() >= length.unwrap().1.parse().unwrap() {
                 return;
             }
         }

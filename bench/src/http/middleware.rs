@@ -11,42 +11,65 @@ use axum::extract::{ConnectInfo, Request};
 use axum::routing::get;
 use tokio::runtime::Builder;
 use tollkeeper::{Limit, Tollkeeper};
+use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::key_extractor::KeyExtractor;
+use tower_governor::{GovernorError, GovernorLayer};
 use tower_layer::layer_fn;
 use tower_service::Service;
 
 const REQUESTS: u64 = 50_000;
 
-/// Nanoseconds for one request.
-pub(super) struct Round {
-    pub(super) bare_ns: f64,
-    pub(super) empty_ns: f64,
-    pub(super) limited_ns: f64,
-}
+/// The turns of a round, so that a slow moment hits everybody.
+const TURNS: u64 = 10;
 
-/// What a round tells, by name.
-pub(super) type Number = fn(&Round) -> f64;
-pub(super) const NUMBERS: [(&str, Number); 3] = [
-    ("axum alone", |round| round.bare_ns),
-    ("with a layer that is empty", |round| round.empty_ns),
-    ("with the layer, by header", |round| round.limited_ns),
+/// Ours, of which something is demanded.
+pub(super) const OURS: &str = "tollkeeper, by header";
+
+/// Who is compared, in this order.
+pub(super) const NAMES: [&str; 5] = [
+    "axum alone",
+    "a layer that is empty",
+    OURS,
+    "tower_governor, by header",
+    "tower_governor with headers",
 ];
 
-pub(super) fn round(keys: u64) -> Round {
-    let limiter = Tollkeeper::memory()
-        .limit("api", Limit::per_second(1_000_000).by("header:x-api-key"))
-        .build();
+/// Nanoseconds for one request, of everybody.
+pub(super) fn round(keys: u64) -> Vec<f64> {
+    let limit = Limit::per_second(1_000_000).by("header:x-api-key");
+    let limiter = Tollkeeper::memory().limit("api", limit).build();
     let app = || Router::new().route("/", get(async || "hello"));
-    let (mut bare, mut limited) = (app(), app().layer(limiter.layer()));
-    let mut empty = app().layer(layer_fn(|inner| Empty { inner }));
+    let mut governor = GovernorConfigBuilder::default().key_extractor(ByHeader);
+    governor.per_nanosecond(1_000).burst_size(1_000_000);
+    let telling = governor.use_headers().finish().unwrap();
+    let mut apps = [
+        app(),
+        app().layer(layer_fn(|inner| Empty { inner })),
+        app().layer(limiter.layer()),
+        app().layer(GovernorLayer::new(governor.finish().unwrap())),
+        app().layer(GovernorLayer::new(telling)),
+    ];
     let runtime = Builder::new_current_thread().build().unwrap();
-    // In turns, so that a slow moment hits both.
-    let (mut bare_ns, mut empty_ns, mut limited_ns) = (0.0, 0.0, 0.0);
-    for _ in 0..10 {
-        bare_ns += runtime.block_on(run(&mut bare, keys));
-        empty_ns += runtime.block_on(run(&mut empty, keys));
-        limited_ns += runtime.block_on(run(&mut limited, keys));
+    let mut sums_ns = vec![0.0; apps.len()];
+    for _ in 0..TURNS {
+        for (app, sum_ns) in apps.iter_mut().zip(&mut sums_ns) {
+            *sum_ns += runtime.block_on(run(app, keys));
+        }
     }
-    Round { bare_ns: bare_ns / 10.0, empty_ns: empty_ns / 10.0, limited_ns: limited_ns / 10.0 }
+    sums_ns.into_iter().map(|sum_ns| sum_ns / TURNS as f64).collect()
+}
+
+/// Counts by the same header.
+#[derive(Clone)]
+struct ByHeader;
+
+impl KeyExtractor for ByHeader {
+    type Key = String;
+
+    fn extract<T>(&self, request: &axum::http::Request<T>) -> Result<String, GovernorError> {
+        let key = request.headers().get("x-api-key").and_then(|key| key.to_str().ok());
+        key.map(str::to_owned).ok_or(GovernorError::UnableToExtractKey)
+    }
 }
 
 /// What axum itself takes for a layer.
@@ -71,7 +94,7 @@ impl<S: Service<Request>> Service<Request> for Empty<S> {
 
 async fn run(app: &mut Router, keys: u64) -> f64 {
     let peer: SocketAddr = ([203, 0, 113, 9], 4711).into();
-    let requests = REQUESTS / 10;
+    let requests = REQUESTS / TURNS;
     let mut prepared: Vec<Request> = (0..requests)
         .map(|nth| {
             let key = format!("key-{}", nth * 7919 % keys);

@@ -16,6 +16,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tollkeeper_policy::Policy;
 use tollkeeper_server::Server;
+use tollkeeper_testkit::folder::Folder;
+use tollkeeper_testkit::port::Port;
 
 use crate::cpu;
 
@@ -29,12 +31,15 @@ rules: { api: { limit: 1000000/s } }
 ";
 
 /// As long as what a check is answered with.
-const ANSWER: &[u8] = &[b'x'; 320];
+pub(super) const ANSWER: &[u8] = &[b'x'; 320];
 
 /// A server that runs.
 pub(super) struct Process {
     child: Child,
     address: SocketAddr,
+    /// What a peer has for as long as it runs.
+    _port: Option<Port>,
+    _folder: Option<Folder>,
 }
 
 impl Process {
@@ -46,7 +51,17 @@ impl Process {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, address: line.trim().parse().unwrap() }
+        Self { child, address: line.trim().parse().unwrap(), _port: None, _folder: None }
+    }
+
+    /// A server of others, at the port that was kept for it.
+    pub(super) fn of_peer(
+        child: Child,
+        address: SocketAddr,
+        port: Port,
+        folder: Option<Folder>,
+    ) -> Self {
+        Self { child, address, _port: Some(port), _folder: folder }
     }
 
     pub(super) fn address(&self) -> SocketAddr {

@@ -26,6 +26,11 @@ const LOG_WINDOW_US: u64 = 10_000_000;
 /// What four limits are compared with.
 pub(crate) const ONE: &str = "token bucket";
 
+/// Those by whom merging is judged.
+pub(crate) const PLAIN: &str = "plain gcra";
+pub(crate) const MERGED: &str = "gcra";
+pub(crate) const ALONE: &str = "gcra, each by itself";
+
 /// Ends the name of a contestant whose every key is new.
 const NEW_KEYS: &str = "new keys";
 
@@ -72,9 +77,9 @@ impl Contestant {
 
 /// Everything that is compared, over `connections` connections each. What is ours comes right after
 /// what it is compared with.
-pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
+pub(crate) async fn all(port: u16, connections: usize, merge: bool) -> Vec<Arc<Contestant>> {
     let links = Arc::new(Links::open(port, connections).await);
-    let store = Arc::new(open_store(port, connections).await);
+    let store = Arc::new(open_store(port, connections, merge).await);
     let mut all = vec![Contestant { name: "INCR", kind: Kind::Incr(Arc::clone(&links)) }];
     for (name, text, parameter) in plain_scripts() {
         let args = vec![COUNT.to_string(), parameter, "1".to_owned()];
@@ -92,6 +97,18 @@ pub(crate) async fn all(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
         all.insert(place.map_or(all.len(), |place| place + 1), contestant);
     }
     all.into_iter().map(Arc::new).collect()
+}
+
+/// Checks that go together, the same each by itself, and the plain script.
+pub(crate) async fn merging(port: u16, connections: usize) -> Vec<Arc<Contestant>> {
+    let mut all = all(port, connections, true).await;
+    all.retain(|contestant| [PLAIN, MERGED].contains(&contestant.name));
+    let store = Arc::new(open_store(port, connections, false).await);
+    if let Kind::Ours { limits, .. } = &all[1].kind {
+        let kind = Kind::Ours { store, limits: limits.clone() };
+        all.push(Arc::new(Contestant { name: ALONE, kind }));
+    }
+    all
 }
 
 /// The plain scripts, and what each takes beside the count.
@@ -142,7 +159,7 @@ pub(crate) struct Permits {
 
 impl Permits {
     pub(crate) async fn hold(port: u16, held: usize) -> Self {
-        let store = open_store(port, 2).await;
+        let store = open_store(port, 2, true).await;
         let quota = Quota::concurrency(COUNT, 60 * WINDOW_US).unwrap();
         let permits = Self { store, quota, next: AtomicUsize::new(0) };
         for _ in 0..held {
@@ -173,11 +190,11 @@ impl Permits {
     }
 }
 
-async fn open_store(port: u16, connections: usize) -> RedisStore {
+async fn open_store(port: u16, connections: usize, merge: bool) -> RedisStore {
     let address = RedisAddress::Tcp { host: "127.0.0.1".to_owned(), port, tls: false };
     let url = RedisUrl { address, ..RedisUrl::default() };
     let connect_patience = Duration::from_secs(5);
-    let settings = Settings { connections, connect_patience, ..Settings::default() };
+    let settings = Settings { connections, connect_patience, merge, ..Settings::default() };
     RedisStore::connect(&url, settings).await.unwrap()
 }
 

@@ -33,8 +33,13 @@ impl Rounds {
 
     /// The server's time of a contestant in terms of another's in the same round.
     pub(crate) fn ratio(&self, name: &str, to: &str) -> Spread {
+        self.ratio_of(name, to, |sample| sample.server_us)
+    }
+
+    /// One number of a contestant in terms of another's in the same round.
+    pub(crate) fn ratio_of(&self, name: &str, to: &str, number: impl Fn(&Sample) -> f64) -> Spread {
         let pairs = self.rounds(name).iter().zip(self.rounds(to));
-        Spread::of(pairs.map(|(one, other)| one.server_us / other.server_us))
+        Spread::of(pairs.map(|(one, other)| number(one) / number(other)))
     }
 
     /// The same in terms of the plain script of its algorithm, if there is one.

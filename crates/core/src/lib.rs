@@ -32,5 +32,7 @@ pub use quota::{Bucket, InFlight, Leak, LeakMode, Quota, QuotaError, Window};
 pub use rate::Rate;
 pub use redis_url::{HostPort, RedisAddress, RedisUrl, Secret};
 pub use state::{State, Step};
-pub use store::{Amended, Amendment, Change, Entry, Filter, Ran, Store, StoreError, WhenFull};
+pub use store::{
+    Amended, Amendment, Change, Entry, Filter, Hears, Ran, Store, StoreError, WhenFull,
+};
 pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};

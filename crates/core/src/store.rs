@@ -3,7 +3,9 @@
 //! A store that runs elsewhere cannot run a closure, and compare-and-swap verbs cost round trips;
 //! so a call carries which algorithm, which quota, which cost, and the store decides.
 
+use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
 use crate::check::Request;
@@ -55,6 +57,12 @@ pub trait Store: Send + Sync {
         most: usize,
     ) -> impl Future<Output = Result<Vec<Entry>, StoreError>> + Send;
 
+    /// Tells `hears` what is given back by anybody who shares the store, as far as the store learns
+    /// of it. One that nobody else can use tells nothing.
+    fn tell(&self, hears: Arc<dyn Hears>) {
+        let _ = hears;
+    }
+
     /// Where the states of a key lie at this moment. A store that is one whole has one part.
     fn part(&self, key: &str) -> Part {
         let _ = key;
@@ -77,6 +85,15 @@ pub trait Store: Send + Sync {
     fn shard_name(&self, shard: usize) -> String {
         shard.to_string()
     }
+}
+
+/// Hears that states have become better than they were: a denial may not hold any longer.
+pub trait Hears: Debug + Send + Sync {
+    /// Something was given back to a state.
+    fn given_back(&self, limit: &str, algorithm: Algorithm, key: &str);
+
+    /// Anything may have been given back, or reset.
+    fn anything(&self);
 }
 
 /// A change to one limit's state for one key, after the decision.

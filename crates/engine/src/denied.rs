@@ -4,17 +4,22 @@
 //! While nothing is given back, others can only make a key's state worse. So a denial of n units
 //! holds for every cost from n on until its retry has come, counted from when the call was sent, by
 //! this process's own clock, and a thousandth earlier since clocks drift. It admits nobody. It
-//! denies wrongly only what another process has given back, reset or raised meanwhile, and that for
-//! no longer than the setting says; what this process does itself is forgotten here at once.
+//! denies wrongly only what another process has given back or reset meanwhile, until the store tells
+//! of it and for no longer than the setting says; what this process does itself is forgotten here at
+//! once.
 //!
 //! Not for `concurrency`, whose permits come back at any moment, and not for shadows, which deny
 //! nobody.
 
+use std::sync::Arc;
+
 use ahash::RandomState;
 use hashbrown::{Equivalent, HashMap};
 use parking_lot::Mutex;
-use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Outcome, Quota};
+use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Hears, Outcome, Quota};
 use tollkeeper_policy::CompactString;
+
+use crate::timer::Timer;
 
 /// Tables, each with a lock of its own.
 const TABLES: usize = 64;
@@ -180,6 +185,23 @@ impl Denied {
         // with the request, and what one of them denies another may admit.
         let names = checks.iter().map(|check| (check.limit, check.key, check.shadow, check.quota));
         self.hasher.hash_one(names.collect::<smallvec::SmallVec<[_; 4]>>())
+    }
+}
+
+/// What the store tells of what others give back.
+#[derive(Debug)]
+pub(crate) struct Hearsay {
+    pub(crate) denied: Arc<Denied>,
+    pub(crate) timer: Arc<dyn Timer>,
+}
+
+impl Hears for Hearsay {
+    fn given_back(&self, limit: &str, algorithm: Algorithm, key: &str) {
+        self.denied.forget(limit, algorithm, key, self.timer.now_us());
+    }
+
+    fn anything(&self) {
+        self.denied.forget_all(self.timer.now_us());
     }
 }
 

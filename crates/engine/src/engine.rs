@@ -10,7 +10,7 @@ use tollkeeper_core::{Answer, Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::ask::{Ask, GLOBAL_KEY};
-use crate::denied::Denied;
+use crate::denied::{Denied, Hearsay};
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
@@ -27,7 +27,7 @@ mod amend;
 mod apart;
 mod judge;
 
-pub use judge::{Encounter, Judgement, Undecided};
+pub use judge::{Encounter, Judgement};
 
 /// Calls of one batch that are under way at once.
 const BATCH_WIDTH: usize = 64;
@@ -47,16 +47,21 @@ pub struct Engine<S, L = S> {
 struct Safety<L> {
     guards: Guards,
     fallback: Fallback<L>,
-    denied: Denied,
+    denied: Arc<Denied>,
 }
 
 /// What is ready for the store.
 #[derive(Debug)]
 struct Ready {
-    met: Met,
+    /// It is large, and handed on often.
+    met: Box<Met>,
     ticket: Option<Ticket>,
     handle: Option<Box<Handle>>,
 }
+
+/// What a store has to be waited for to decide.
+#[derive(Debug)]
+pub struct Undecided(Box<Ready>);
 
 /// What was decided, and what each limit did if it was without the store.
 struct Decided {
@@ -96,7 +101,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         let seed = u64::from_ne_bytes(random_bytes()?);
         let guards = Guards::new(&timer, &observer, settings.timeout_us, seed);
         let fallback = Fallback::new(local);
-        let safety = Some(Safety { guards, fallback, denied: Denied::new() });
+        let denied = Arc::new(Denied::new());
+        store.tell(Arc::new(Hearsay { denied: Arc::clone(&denied), timer }));
+        let safety = Some(Safety { guards, fallback, denied });
         Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
     }
 
@@ -126,6 +133,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             ("store.prefix", old.prefix == new.prefix),
             ("store.colocate", old.colocate == new.colocate),
             ("store.connections", old.connections == new.connections),
+            ("store.merge", old.merge == new.merge),
             ("store.ca", old.ca == new.ca),
             ("store.max_keys", old.max_keys == new.max_keys),
             ("store.when_full", old.when_full == new.when_full),
@@ -177,7 +185,23 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Decides one request.
     pub async fn check(&self, ask: Ask<'_>) -> Result<Verdict, EngineError> {
-        self.decide(self.ready_for(ask, None)?).await
+        match self.check_at_once(ask) {
+            Ok(decided) => decided,
+            Err(undecided) => self.check_waiting(undecided).await,
+        }
+    }
+
+    /// Decides one request without waiting, if the store can.
+    pub fn check_at_once(&self, ask: Ask<'_>) -> Result<Result<Verdict, EngineError>, Undecided> {
+        match self.ready_for(ask, None) {
+            Ok(ready) => self.decide_at_once(ready),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Decides what could not be decided at once.
+    pub async fn check_waiting(&self, undecided: Undecided) -> Result<Verdict, EngineError> {
+        Box::pin(self.decide_waiting(*undecided.0)).await
     }
 
     /// Decides many requests, each by itself, in one pass over the store. Each has one key, and so
@@ -252,8 +276,8 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     fn ready_for(&self, ask: Ask<'_>, reserve_for_us: Option<u64>) -> Result<Ready, EngineError> {
         validate_key(ask.key.unwrap_or(GLOBAL_KEY))?;
-        let met = Met::find(&self.policy(), ask)?;
-        let name = || {
+        let met = Met::find(self.policy(), ask)?;
+        let name = |_: &Met| {
             let key = ask.key.unwrap_or(GLOBAL_KEY).to_owned();
             (OwnedTarget::new(ask.target), key)
         };
@@ -261,20 +285,27 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn decide(&self, ready: Ready) -> Result<Verdict, EngineError> {
-        match self.decide_at_once(&ready)? {
-            Some(decided) => self.verdict(ready, decided),
+        match self.decide_at_once(ready) {
+            Ok(decided) => decided,
             // It is long, and a call to elsewhere: who needs none is not to carry it along.
-            None => Box::pin(self.decide_waiting(ready)).await,
+            Err(undecided) => self.check_waiting(undecided).await,
         }
     }
 
     /// Decides without waiting, where the store can.
-    fn decide_at_once(&self, ready: &Ready) -> Result<Option<Decided>, EngineError> {
+    fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Undecided> {
         if self.safety.is_some() {
-            return Ok(None);
+            return Err(Undecided(Box::new(ready)));
         }
-        let request = ready.met.request(ready.ticket)?;
-        Ok(self.store.decide_at_once(&request).transpose()?.map(by_store))
+        let answered = match ready.met.request(ready.ticket) {
+            Ok(request) => self.store.decide_at_once(&request),
+            Err(error) => return Ok(Err(error)),
+        };
+        match answered {
+            Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
+            Some(Err(error)) => Ok(Err(error.into())),
+            None => Err(Undecided(Box::new(ready))),
+        }
     }
 
     async fn decide_waiting(&self, ready: Ready) -> Result<Verdict, EngineError> {
@@ -349,9 +380,9 @@ impl<S: Store, L: Store> Engine<S, L> {
 
 /// Names what is to be held, if anything is.
 fn ready(
-    met: Met,
+    met: Box<Met>,
     reserve_for_us: Option<u64>,
-    name: impl FnOnce() -> (OwnedTarget, String),
+    name: impl FnOnce(&Met) -> (OwnedTarget, String),
 ) -> Result<Ready, EngineError> {
     let kind = match reserve_for_us {
         Some(_) => HandleKind::Reservation,
@@ -359,7 +390,7 @@ fn ready(
         None => return Ok(Ready { met, ticket: None, handle: None }),
     };
     let id = u128::from_ne_bytes(random_bytes()?);
-    let (target, key) = name();
+    let (target, key) = name(&met);
     let handle = Some(Box::new(Handle { kind, id, target, key, local: false }));
     Ok(Ready { met, ticket: Some(Ticket { id, reserve_for_us }), handle })
 }

@@ -52,28 +52,37 @@ impl<'a> MetLimit<'a> {
 
 impl Met {
     /// What is asked for by name.
-    pub(crate) fn find(policy: &Arc<Policy>, ask: Ask<'_>) -> Result<Self, EngineError> {
+    pub(crate) fn find(policy: Arc<Policy>, ask: Ask<'_>) -> Result<Box<Self>, EngineError> {
         let key = CompactString::from(ask.key.unwrap_or(GLOBAL_KEY));
-        let rule = |rule| MetRule { rule, tier: None, key: key.clone(), cost: ask.cost };
         let found = match ask.target {
             Target::Inline { limit, algorithm } => inline(limit, algorithm, key, ask.cost)?,
-            Target::Rule(name) => Found::Rules([rule(number(policy, name)?)].into_iter().collect()),
+            Target::Rule(name) => {
+                let mut rules = SmallVec::new();
+                let rule = number(&policy, name)?;
+                rules.push(MetRule { rule, tier: None, key, cost: ask.cost });
+                Found::Rules(rules)
+            }
             Target::EveryRule => {
                 let rules = policy.rules().iter().enumerate();
                 let unconditional = rules.filter(|(_, rule)| rule.match_().is_any());
-                Found::Rules(unconditional.map(|(number, _)| rule(number)).collect())
+                let met = |rule| MetRule { rule, tier: None, key: key.clone(), cost: ask.cost };
+                Found::Rules(unconditional.map(|(number, _)| met(number)).collect())
             }
         };
-        Ok(Self { policy: Arc::clone(policy), found })
+        Ok(Box::new(Self { policy, found }))
     }
 
     /// What a request was found to meet.
-    pub(crate) fn of_meeting(policy: Arc<Policy>, meeting: Meeting) -> Self {
-        Self { policy, found: Found::Rules(meeting.met) }
+    #[inline]
+    pub(crate) fn of_meeting(policy: Arc<Policy>, meeting: Meeting) -> Box<Self> {
+        Box::new(Self { policy, found: Found::Rules(meeting.met) })
     }
 
     /// What a handle names, as far as the policy still has it.
-    pub(crate) fn of_handle(policy: &Arc<Policy>, handle: &Handle) -> Result<Self, EngineError> {
+    pub(crate) fn of_handle(
+        policy: Arc<Policy>,
+        handle: &Handle,
+    ) -> Result<Box<Self>, EngineError> {
         let key = Some(handle.key.as_str());
         let ask = |target| Ask { target, key, cost: 0 };
         match &handle.target {
@@ -84,7 +93,7 @@ impl Met {
             OwnedTarget::EveryRule => Self::find(policy, ask(Target::EveryRule)),
             OwnedTarget::Rules(rules) => {
                 let met = rules.iter().map(|rule| {
-                    let number = number(policy, &rule.name)?;
+                    let number = number(&policy, &rule.name)?;
                     let tier = rule
                         .tier
                         .as_ref()
@@ -92,17 +101,15 @@ impl Met {
                     Ok(MetRule { rule: number, tier, key: rule.key.as_str().into(), cost: 0 })
                 });
                 let rules: Result<_, EngineError> = met.collect();
-                Ok(Self { policy: Arc::clone(policy), found: Found::Rules(rules?) })
+                let found = Found::Rules(rules?);
+                Ok(Box::new(Self { policy, found }))
             }
         }
     }
 
-    /// The rules that are met, for a handle to remember, if there will be one.
-    pub(crate) fn owned_if(&self, needed: bool) -> OwnedTarget {
+    /// The rules that are met, for a handle to remember.
+    pub(crate) fn owned(&self) -> OwnedTarget {
         let Found::Rules(rules) = &self.found else { return OwnedTarget::EveryRule };
-        if !needed {
-            return OwnedTarget::EveryRule;
-        }
         let owned = rules.iter().map(|met| {
             let rule = &self.policy.rules()[met.rule];
             let tier = met.tier.and_then(|tier| rule.tiers()?.list().get(tier));
@@ -163,7 +170,14 @@ impl Met {
     }
 
     pub(crate) fn holds_permits(&self) -> bool {
-        self.limits().any(|met| met.quota.algorithm() == Algorithm::Concurrency)
+        let is_permit = |quota: &Quota| quota.algorithm() == Algorithm::Concurrency;
+        match &self.found {
+            Found::Rules(rules) => rules.iter().any(|met| {
+                let limits = self.policy.rules()[met.rule].limits_of(met.tier);
+                limits.iter().any(|limit| is_permit(limit.quota()))
+            }),
+            Found::Inline { quota, .. } => is_permit(quota),
+        }
     }
 
     /// All of it as one request to a store.

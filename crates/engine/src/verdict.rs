@@ -41,7 +41,7 @@ pub struct Verdict {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
-    pub(crate) met: Met,
+    pub(crate) met: Box<Met>,
     pub(crate) answer: Answer,
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Box<Handle>>,

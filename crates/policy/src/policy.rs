@@ -1,9 +1,10 @@
 //! Owns [`Policy`]: the rules and settings that everything else runs on. A policy that exists is
 //! valid; there is nothing left to check at run time.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use ahash::RandomState;
+use hashbrown::HashMap;
 use tollkeeper_core::Quota;
 
 use crate::compile;
@@ -24,7 +25,7 @@ use crate::yaml;
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
-    names: HashMap<String, usize>,
+    names: HashMap<String, usize, RandomState>,
     index: Index,
     settings: Settings,
 }

@@ -40,6 +40,8 @@ pub struct StoreSettings {
     /// How long a denial is at most told again without the server being asked; 0 for never. No
     /// effect in memory.
     pub denied_cache_us: u64,
+    /// Whether checks that wait at the same moment go to a server together. No effect in memory.
+    pub merge: bool,
     /// How many connections are held to a server; at least 1. No effect in memory.
     pub connections: usize,
     /// How many processes share the limits, so that each has its part of them while the server
@@ -64,6 +66,7 @@ impl Default for StoreSettings {
             timeout_us: DEFAULT_TIMEOUT_US,
             on_failure: OnFailure::default(),
             denied_cache_us: DEFAULT_DENIED_CACHE_US,
+            merge: true,
             connections: DEFAULT_CONNECTIONS,
             nodes: DEFAULT_NODES,
             prefix: DEFAULT_PREFIX.to_owned(),

@@ -35,7 +35,7 @@ fn what_the_file_does_not_say() {
     assert_eq!(store, StoreSettings::default());
     assert_eq!((store.url, store.max_keys, store.names), (StoreUrl::Memory, 1_000_000, true));
     assert_eq!((store.timeout_us, store.on_failure), (20_000, OnFailure::Static));
-    assert_eq!((store.connections, store.nodes), (2, 1));
+    assert_eq!((store.connections, store.nodes, store.merge), (2, 1, true));
     assert_eq!((store.prefix.as_str(), store.ca), ("rl", None));
 }
 
@@ -43,12 +43,13 @@ fn what_the_file_does_not_say() {
 fn what_the_file_says() {
     let store = settings(
         "url: \"rediss://127.0.0.1\", timeout: 5ms, on_failure: closed, connections: 8, nodes: 3, \
-         prefix: \"my-app_1.x:\", ca: certs/ca.pem, max_keys: 9, when_full: allow, names: false",
+         merge: false, prefix: \"my-app_1.x:\", ca: certs/ca.pem, max_keys: 9, when_full: allow, \
+         names: false",
     );
     let StoreUrl::Redis(server) = &store.url else { panic!("a server") };
     assert_eq!((server.place(), server.is_tls()), ("127.0.0.1:6379".to_owned(), true));
     assert_eq!((store.timeout_us, store.on_failure), (5_000, OnFailure::Closed));
-    assert_eq!((store.connections, store.nodes), (8, 3));
+    assert_eq!((store.connections, store.nodes, store.merge), (8, 3, false));
     assert_eq!(store.prefix, "my-app_1.x:");
     assert_eq!(store.ca.as_deref(), Some(Path::new("certs/ca.pem")));
     assert_eq!((store.max_keys, store.when_full, store.names), (9, WhenFull::Allow, false));

@@ -1,54 +1,126 @@
 //! Requests and amendments as calls of scripts, and the scripts' numbers as answers.
 
+use std::iter::once;
+
+use smallvec::SmallVec;
 use tollkeeper_core::{
     Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, LeakMode, Outcome, Quota,
-    Request, StoreError,
+    Request, StoreError, Ticket,
 };
 
+use crate::driver::{Fault, Reply};
+use crate::hearsay::channel;
 use crate::names::{Naming, permit_text, record_key, state_key};
 use crate::script::Call;
 
 /// Numbers that the script gives for each check.
 const NUMBERS: usize = 4;
 
-/// What the script that decides is called with; `now_us` where it is not the server's own time.
-pub(crate) fn decide_call(naming: Naming<'_>, now_us: Option<u64>, request: &Request<'_>) -> Call {
-    let checks = request.checks();
-    let ticket = request.ticket();
-    let mut call = Call { algorithm: common_algorithm(checks), ..Call::default() };
-    call.args.push(or_empty(now_us));
-    for check in checks {
-        let algorithm = check.quota.algorithm();
-        call.keys.push(state_key(naming, check.limit, algorithm, check.key));
-        if call.algorithm.is_none() {
-            call.args.push(algorithm.suffix().to_owned());
-        }
-        call.args.push(check.cost.to_string());
-        call.args.extend(parameters(check.quota, ticket.map(|ticket| ticket.id)));
-    }
-    let reserved = ticket.and_then(|ticket| Some((ticket.id, ticket.reserve_for_us?)));
-    if reserved.is_some() || checks.iter().any(|check| check.shadow) {
-        let shadows = checks.iter().map(|check| if check.shadow { '1' } else { '0' }).collect();
-        call.args.extend(["with".to_owned(), or_empty(reserved.map(|(_, us)| us)), shadows]);
-    }
-    if let Some((id, _)) = reserved {
-        let records: Vec<String> = call.keys.iter().map(|key| record_key(key, id)).collect();
-        call.keys.extend(records);
-    }
-    call
+/// The most keys of one call that decides: the server does nothing else meanwhile.
+const MOST_KEYS: usize = 64;
+
+/// What a request asks of its keys. Requests that ask the same are decided by one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Where it is not the server's own time.
+    now_us: Option<u64>,
+    limits: SmallVec<[Limit; 2]>,
+    /// What names its permits or its reservation, if it makes any; then nobody asks the same.
+    ticket: Option<Ticket>,
 }
 
-/// The algorithm of all checks.
-fn common_algorithm(checks: &[Check<'_>]) -> Option<Algorithm> {
-    let (first, others) = checks.split_first()?;
-    let algorithm = first.quota.algorithm();
-    others.iter().all(|check| check.quota.algorithm() == algorithm).then_some(algorithm)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limit {
+    quota: Quota,
+    cost: u64,
+    shadow: bool,
 }
+
+impl Terms {
+    pub(crate) fn of(now_us: Option<u64>, request: &Request<'_>) -> Self {
+        let limit = |check: &Check<'_>| {
+            let Check { quota, cost, shadow, .. } = *check;
+            Limit { quota: *quota, cost, shadow }
+        };
+        let limits: SmallVec<[Limit; 2]> = request.checks().iter().map(limit).collect();
+        let takes = |limit: &Limit| matches!(limit.quota, Quota::Concurrency(_));
+        let is_held = |ticket: &Ticket| ticket.reserve_for_us.is_some() || limits.iter().any(takes);
+        let ticket = request.ticket().filter(is_held);
+        Self { now_us, limits, ticket }
+    }
+
+    /// How many requests one call decides at most.
+    pub(crate) fn most_together(&self) -> usize {
+        match self.ticket {
+            Some(_) => 1,
+            None => (MOST_KEYS / self.limits.len().max(1)).max(1),
+        }
+    }
+
+    /// The algorithm of all limits.
+    fn common_algorithm(&self) -> Option<Algorithm> {
+        let (first, others) = self.limits.split_first()?;
+        let algorithm = first.quota.algorithm();
+        others.iter().all(|limit| limit.quota.algorithm() == algorithm).then_some(algorithm)
+    }
+
+    /// What the script that decides is called with, for `keys` of one request or of several.
+    pub(crate) fn call(&self, keys: Vec<String>) -> Call {
+        let mut call = Call { algorithm: self.common_algorithm(), keys, args: Vec::new() };
+        call.args.push(or_empty(self.now_us));
+        for limit in &self.limits {
+            if call.algorithm.is_none() {
+                call.args.push(limit.quota.algorithm().suffix().to_owned());
+            }
+            call.args.push(limit.cost.to_string());
+            call.args.extend(parameters(&limit.quota, self.ticket.map(|ticket| ticket.id)));
+        }
+        let reserved = self.ticket.and_then(|ticket| Some((ticket.id, ticket.reserve_for_us?)));
+        if reserved.is_some() || self.limits.iter().any(|limit| limit.shadow) {
+            let digit = |limit: &Limit| if limit.shadow { '1' } else { '0' };
+            let shadows = self.limits.iter().map(digit).collect();
+            call.args.extend(["with".to_owned(), or_empty(reserved.map(|(_, us)| us)), shadows]);
+        }
+        if let Some((id, _)) = reserved {
+            let records: Vec<String> = call.keys.iter().map(|key| record_key(key, id)).collect();
+            call.keys.extend(records);
+        }
+        call
+    }
+
+    /// What the script answered to the `nth` of its requests, which may have failed by itself.
+    pub(crate) fn told(&self, reply: &Reply, nth: usize) -> Option<Result<Numbers, Fault>> {
+        let (now, rest) = reply.list()?.split_first()?;
+        let each = self.limits.len() * NUMBERS;
+        let numbers = rest.get(nth * each..(nth + 1) * each)?;
+        if let Some(failed) = numbers.first().and_then(Reply::text) {
+            return Some(Err(Fault::refused(failed)));
+        }
+        once(now).chain(numbers).map(Reply::whole).collect::<Option<_>>().map(Ok)
+    }
+}
+
+/// The keys of a request's states.
+pub(crate) fn state_keys(naming: Naming<'_>, request: &Request<'_>) -> Vec<String> {
+    let key =
+        |check: &Check<'_>| state_key(naming, check.limit, check.quota.algorithm(), check.key);
+    request.checks().iter().map(key).collect()
+}
+
+/// What the script tells of one request: now, and the numbers of its limits.
+pub(crate) type Numbers = SmallVec<[i64; 1 + NUMBERS]>;
+
+/// What became of one request.
+pub(crate) type Told = Result<Numbers, StoreError>;
 
 /// The deciding script's numbers as an answer to `request`.
 pub(crate) fn answer(request: &Request<'_>, reply: &[i64]) -> Result<Answer, StoreError> {
-    read_answer(request, reply)
-        .ok_or_else(|| StoreError::may_have_run("the script's answer cannot be read"))
+    read_answer(request, reply).ok_or_else(unreadable)
+}
+
+/// The error of an answer that no script of ours gives.
+pub(crate) fn unreadable() -> StoreError {
+    StoreError::may_have_run("the script's answer cannot be read")
 }
 
 fn read_answer(request: &Request<'_>, reply: &[i64]) -> Option<Answer> {
@@ -98,6 +170,7 @@ pub(crate) fn amend_call(
         _ => return Err(StoreError::did_not_run("this change is not known here")),
     };
     call.args.extend([or_empty(now_us), verb.to_owned(), or_empty(charged_at_us)]);
+    call.args.push(channel(naming.prefix));
     call.args.push(units.to_string());
     call.args.extend(parameters(quota, permit));
     Ok(call)

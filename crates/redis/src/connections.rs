@@ -92,6 +92,11 @@ impl<D: Driver> Connections<D> {
         select_ok(tried).await.map(|((), _)| ())
     }
 
+    /// What opens them.
+    pub(crate) fn driver(&self) -> &D {
+        &self.shared.driver
+    }
+
     /// Whether a call would be sent at this moment.
     pub(crate) fn is_open(&self) -> bool {
         self.shared.pick().is_ok()

@@ -13,7 +13,7 @@ mod client;
 mod reach;
 mod wire;
 
-pub(crate) use client::{Access, Client, Line};
+pub(crate) use client::{Access, Client, Ear, Line};
 
 /// Makes connections to one server.
 pub(crate) trait Driver: fmt::Debug + Send + Sync + 'static {

@@ -31,6 +31,11 @@ pub(crate) fn examine(info: &str, wanted: Wanted) -> Result<(), Fault> {
             "the server is Redis {version}; expected Redis {major}.{minor} or newer, or Valkey"
         )));
     }
+    if field("arch_bits") == Some("32") {
+        let text = "the server is a build of 32 bits, whose scripts do not count far enough; \
+                    expected one of 64";
+        return Err(refuse(text.to_owned()));
+    }
     match (field("cluster_enabled"), wanted) {
         (Some("1"), Wanted::Single) => {
             let text = "the server is a node of a cluster, which owns only a part of the keys; \
@@ -84,7 +89,7 @@ mod tests {
     fn a_server_is_refused_by_its_version_or_its_cluster() {
         for good in [
             "# Server\r\nredis_version:6.2.0\r\n",
-            "redis_version:7.0.15\r\nredis_mode:standalone\r\n",
+            "redis_version:7.0.15\r\nredis_mode:standalone\r\narch_bits:64\r\n",
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.0\r\n",
             "# Cluster\r\ncluster_enabled:0\r\n",
             "redis_version:unknown\r\n",
@@ -95,6 +100,7 @@ mod tests {
         for (bad, said) in [
             ("redis_version:6.0.16\r\n", "Redis 6.0.16; expected Redis 6.2 or newer"),
             ("redis_version:5.0.7\r\n", "Redis 5.0.7"),
+            ("redis_version:7.0.15\r\narch_bits:32\r\n", "expected one of 64"),
             ("# Cluster\r\ncluster_enabled:1\r\n", "write redis+cluster://HOST:PORT"),
         ] {
             let Err(Fault::Unconnected { text }) = examine(bad, Wanted::Single) else {

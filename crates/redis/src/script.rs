@@ -75,7 +75,7 @@ macro_rules! branch {
         concat!(
             concat!("if name == '", $suffix, "' then\n"),
             functions!($algorithm),
-            "return { read = read, admit = admit, charge = charge,\n",
+            "return { limit = limit, read = read, admit = admit, charge = charge,\n",
             "  remaining = remaining, reset_after = reset_after }\n",
             "end\n",
         )

@@ -5,10 +5,12 @@
 //! is `XXH3_64(tag, seed = XXH3_64(name))`, where the name is the server's place: the same in every
 //! process, version and language.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Colocate, Entry, Filter, MAX_SHARDS, Part, RedisUrl, Request,
-    Store, StoreError,
+    Amended, Amendment, Answer, Colocate, Entry, Filter, Hears, MAX_SHARDS, Part, RedisUrl,
+    Request, Store, StoreError,
 };
 use twox_hash::XxHash3_64;
 
@@ -165,6 +167,10 @@ impl Store for Shards {
         });
         shown.truncate(most);
         Ok(shown)
+    }
+
+    fn tell(&self, hears: Arc<dyn Hears>) {
+        self.each.iter().for_each(|shard| shard.store.tell(Arc::clone(&hears)));
     }
 
     fn part(&self, key: &str) -> Part {

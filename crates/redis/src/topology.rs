@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollkeeper_core::{HostPort, Part, RedisAddress, RedisUrl};
 
 use crate::connections::Connections;
-use crate::driver::{Access, Client, Command, Fault, Reply};
+use crate::driver::{Access, Client, Command, Ear, Fault, Reply};
 use crate::examine::Wanted;
 use crate::slot::slot_of;
 use crate::store::Settings;
@@ -33,18 +33,26 @@ pub(crate) enum Way<'a> {
     Server(&'a Connections<Client>),
     /// The one that sentinels call the master.
     Master(&'a Connections<Following>),
-    /// Whoever holds the slot.
-    Slot(&'a Cluster, u16),
+    /// Whoever holds the slot. Keys that are on their way elsewhere are waited for or not.
+    Slot { cluster: &'a Cluster, slot: u16, waits: bool },
     /// This one, whatever it holds.
     Node(Arc<Node>),
 }
 
 impl Way<'_> {
+    /// The same way, for a call whose keys need not be in one place.
+    pub(crate) fn without_waiting(mut self) -> Self {
+        if let Self::Slot { waits, .. } = &mut self {
+            *waits = false;
+        }
+        self
+    }
+
     pub(crate) async fn call(&self, command: &Command) -> Result<Reply, Fault> {
         match self {
             Self::Server(connections) => connections.call(command).await,
             Self::Master(connections) => connections.call(command).await,
-            Self::Slot(cluster, slot) => cluster.call(*slot, command).await,
+            Self::Slot { cluster, slot, waits } => cluster.call(*slot, command, *waits).await,
             Self::Node(node) => node.call(command).await,
         }
     }
@@ -83,12 +91,21 @@ impl Topology {
         }
     }
 
+    /// Listens to what is said on a channel, which all servers repeat.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Ear, Fault> {
+        match self {
+            Self::Single(connections) => connections.driver().listen(channel).await,
+            Self::Sentinel(sentinel) => sentinel.connections().driver().listen(channel).await,
+            Self::Cluster(cluster) => cluster.listen(channel).await,
+        }
+    }
+
     /// The way to whoever holds the key of this name.
     pub(crate) fn holder(&self, name: &str) -> Way<'_> {
         match self {
             Self::Single(connections) => Way::Server(connections),
             Self::Sentinel(sentinel) => Way::Master(sentinel.connections()),
-            Self::Cluster(cluster) => Way::Slot(cluster, slot_of(name)),
+            Self::Cluster(cluster) => Way::Slot { cluster, slot: slot_of(name), waits: true },
         }
     }
 

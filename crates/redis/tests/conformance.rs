@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollkeeper_core::{ManualClock, RedisUrl, Store};
+use tollkeeper_core::{Clock, ManualClock, RedisUrl, Store};
 use tollkeeper_engine::Whole;
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::cluster::Cluster;
@@ -28,11 +28,12 @@ struct OnServer {
 }
 
 impl OnServer {
-    fn new(url: &RedisUrl) -> Self {
+    fn new(url: &RedisUrl, merge: bool) -> Self {
         let runtime = Runtime::new().unwrap();
         let clock = ManualClock::default();
+        let virtual_clock: Arc<dyn Clock> = Arc::new(clock.clone());
         let settings =
-            Settings { virtual_clock: Some(Arc::new(clock.clone())), ..Settings::default() };
+            Settings { virtual_clock: Some(virtual_clock), merge, ..Settings::default() };
         let store = Whole(runtime.block_on(kit::store_at(url, settings)));
         Self { store, clock, runtime }
     }
@@ -64,7 +65,11 @@ impl Harness for OnServer {
 
 /// Plays the suite on the store at `url`, whose keys lie on `servers`.
 fn conforms_at(url: &RedisUrl, servers: &[&RedisServer], seeds: u64) {
-    let harness = OnServer::new(url);
+    conforms_with(url, servers, seeds, true);
+}
+
+fn conforms_with(url: &RedisUrl, servers: &[&RedisServer], seeds: u64, merge: bool) {
+    let harness = OnServer::new(url, merge);
     if let Err(failures) = suite::run(&harness, seeds) {
         panic!("{failures}");
     }
@@ -92,6 +97,12 @@ fn a_cluster_conforms(program: impl AsRef<Path>) {
 #[test]
 fn redis_conforms() {
     conforms("redis-server", 10);
+}
+
+#[test]
+fn redis_conforms_without_merging() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    conforms_with(&kit::url_of(server.port()), &[&server], 2, false);
 }
 
 #[test]

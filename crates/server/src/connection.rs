@@ -1,21 +1,24 @@
 //! One connection: TLS where the doors have a certificate, then HTTP until it ends.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::response::Response;
-use hyper::Request;
 use hyper::body::Incoming as IncomingBody;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::unconstrained;
 
-use crate::http::{Answerer, Answering};
+use crate::http::{Answerer, Answering, Reply};
+use crate::lazy_timer::LazyTimer;
 use crate::patient::Patient;
 use crate::tls::Certificate;
 
@@ -70,12 +73,13 @@ impl Incoming {
     }
 }
 
+/// Whoever closes waits until this has ended, and with it the listening.
 async fn speak<T>(stream: T, handler: Handler, mut closing: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(LazyTimer::default())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(MAX_HEAD_BYTES)
         // Our own answers are short: copied behind their heads they go out cheaper than in two
@@ -84,17 +88,26 @@ where
         .serve_connection(TokioIo::new(Patient::new(stream)), handler)
         .with_upgrades();
     let mut connection = pin!(connection);
-    let told = async { drop(closing.wait_for(|closing| *closing).await) };
-    // A connection that breaks off is its client's affair.
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        () = told => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+    let news = closing.clone();
+    // Never put off, so that whoever asks once is told.
+    let mut told = pin!(unconstrained(closing.wait_for(|closing| *closing)));
+    let mut asked = false;
+    let ended = poll_fn(|context| {
+        if connection.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
         }
+        // Who has asked is woken when there is news: a look at it in each turn is enough.
+        if asked && matches!(news.has_changed(), Ok(false)) {
+            return Poll::Pending;
+        }
+        asked = true;
+        told.as_mut().poll(context).map(|_| false)
+    });
+    // A connection that breaks off is its client's affair.
+    if !ended.await {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
     }
-    // Whoever closes waits until nobody listens any more.
-    drop(closing);
 }
 
 /// What answers, for one connection: it tells each request how it came.
@@ -106,7 +119,7 @@ struct Handler {
 }
 
 impl hyper::service::Service<Request<IncomingBody>> for Handler {
-    type Response = Response;
+    type Response = Response<Reply>;
     type Error = Infallible;
     type Future = Answering;
 

@@ -2,6 +2,7 @@
 
 mod admin;
 mod amend;
+mod answering;
 mod authz;
 mod body;
 mod check;
@@ -17,10 +18,9 @@ mod policy;
 mod problem;
 mod status;
 mod strict;
+mod usual;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -28,7 +28,6 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, FromRef};
 use axum::http::{Method, Request, Uri};
 use axum::middleware::from_fn_with_state;
-use axum::response::Response;
 use axum::routing::{any, get, post};
 use hyper::body::Incoming;
 use tower_service::Service;
@@ -39,12 +38,10 @@ use crate::telemetry::{self, watched};
 use crate::tls::Certificate;
 use crate::wire::AppEngine;
 
+pub(crate) use answering::{Answering, Reply};
 pub(crate) use problem::Problem;
 
 pub use encode::decision as decision_json;
-
-/// An answer under way.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
 type Engine = axum::extract::State<Arc<AppEngine>>;
 
@@ -102,13 +99,11 @@ impl Answerer {
             && request.method() == Method::POST
             && request.uri().path() == "/v1/check"
         {
-            let engine = Arc::clone(engine);
-            let body = request.into_body();
-            return Box::pin(async move { Ok(check::answer(&engine, body).await) });
+            return Answering::check(Arc::clone(engine), request.into_body());
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
-        Box::pin(self.router.clone().call(request))
+        Answering::routed(self.router.clone().call(request))
     }
 }
 

@@ -7,6 +7,7 @@
 mod connection;
 mod gateway;
 mod http;
+mod lazy_timer;
 mod metrics;
 mod patient;
 mod places;

@@ -121,12 +121,12 @@ impl Metrics {
 impl Observer for Metrics {
     fn decided(&self, verdict: &Verdict) {
         telemetry::decided(verdict);
-        let source = verdict.source();
-        if let Some(binding) = verdict.binding() {
-            self.count_decision(&binding, usize::from(!verdict.allowed()), source);
-        }
+        let binding = verdict.decision().binding;
         let mut last_failed = None;
-        for limit in verdict.limits() {
+        for (nth, limit) in verdict.limits().enumerate() {
+            if nth == binding {
+                self.count_decision(&limit, usize::from(!verdict.allowed()), verdict.source());
+            }
             if limit.outcome.shadow && !limit.outcome.allowed {
                 self.count_decision(&limit, 2, limit.source());
             }

@@ -1,8 +1,10 @@
 //! Owns [`AnyStore`]: one of the stores there are.
 
+use std::sync::Arc;
+
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Part, Request, Store, StoreError,
-    state_name,
+    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Hears, Part, Request, Store,
+    StoreError, state_name,
 };
 use tollkeeper_memory::{MemoryStore, Stats};
 #[cfg(feature = "redis")]
@@ -124,6 +126,16 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Redis(store) => store.inspect(filter, most).await,
             #[cfg(feature = "redis")]
             Self::Shards(store) => store.inspect(filter, most).await,
+        }
+    }
+
+    fn tell(&self, hears: Arc<dyn Hears>) {
+        match self {
+            Self::Memory(store) => store.tell(hears),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.tell(hears),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.tell(hears),
         }
     }
 

@@ -137,6 +137,7 @@ mod redis {
         Ok(Settings {
             prefix: settings.prefix.clone(),
             colocate: settings.colocate,
+            merge: settings.merge,
             connections: settings.connections,
             connect_patience: patience.max(defaults.connect_patience),
             ca: settings.ca.as_ref().filter(|_| is_tls).map(read).transpose()?,

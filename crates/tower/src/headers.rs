@@ -6,6 +6,8 @@ use tollkeeper_core::Quota;
 use tollkeeper_engine::{LimitVerdict, Verdict};
 use tollkeeper_policy::HeaderStyle;
 
+use crate::number::number;
+
 const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -51,9 +53,10 @@ pub fn seconds(us: u64) -> u64 {
 fn legacy(headers: &mut HeaderMap, verdict: &Verdict, moment: bool) {
     let decision = verdict.decision();
     let from_us = if moment { decision.now_us } else { 0 };
-    headers.insert(LEGACY_LIMIT, decision.limit.into());
-    headers.insert(LEGACY_REMAINING, decision.remaining.into());
-    headers.insert(LEGACY_RESET, seconds(from_us + decision.reset_after_us).into());
+    let reset = seconds(from_us + decision.reset_after_us);
+    headers.insert(LEGACY_LIMIT, number(decision.limit));
+    headers.insert(LEGACY_REMAINING, number(decision.remaining));
+    headers.insert(LEGACY_RESET, number(reset));
 }
 
 /// One member for each limit that can deny, the one that binds first.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use http::Response;
 use http::request::Parts;
+use http::{Extensions, Response};
 use tokio::sync::Semaphore;
 use tollkeeper_core::Store;
 use tollkeeper_engine::Engine;
@@ -99,20 +99,20 @@ impl<S, L, T> Layer<T> for RateLimitLayer<S, L> {
 }
 
 /// The peer's address, as whichever server wrote it down.
-pub(crate) fn peer(parts: &Parts) -> Option<IpAddr> {
+pub(crate) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
-    if let Some(info) = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>() {
+    if let Some(info) = extensions.get::<axum::extract::ConnectInfo<SocketAddr>>() {
         return Some(info.0.ip());
     }
-    parts.extensions.get::<PeerAddr>().map(|peer| peer.0.ip())
+    extensions.get::<PeerAddr>().map(|peer| peer.0.ip())
 }
 
 /// What the app calls the route.
-pub(crate) fn route(parts: &Parts) -> Option<&str> {
+pub(crate) fn route(extensions: &Extensions) -> Option<&str> {
     #[cfg(feature = "axum")]
-    if let Some(matched) = parts.extensions.get::<axum::extract::MatchedPath>() {
+    if let Some(matched) = extensions.get::<axum::extract::MatchedPath>() {
         return Some(matched.as_str());
     }
-    let _ = parts;
+    let _ = extensions;
     None
 }

@@ -11,6 +11,7 @@ pub mod headers;
 mod held;
 mod identity;
 mod layer;
+mod number;
 mod refusal;
 mod request;
 mod service;

@@ -1,26 +1,38 @@
 //! Owns [`HttpRequest`]: a request over HTTP, as rules look at it.
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 
-use http::{HeaderMap, Method, Uri, header};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri, header};
 use tollkeeper_policy::{ClientIp, RequestView};
 
 use crate::client_ip::{Client, client};
+use crate::layer::{peer, route};
 use crate::unheard::{Seen, notice};
 
-/// A request, by its parts.
-#[derive(Clone, Copy, Debug)]
+/// Up to so many headers it is cheaper to look at each than to look a name up.
+const FEW_HEADERS: usize = 16;
+
+/// A request, by its parts. What rules seldom ask for is found when they do.
+#[derive(Clone, Debug)]
 pub struct HttpRequest<'a> {
     method: &'a str,
     path: &'a str,
     query: Option<&'a str>,
     host: Option<&'a str>,
     headers: &'a HeaderMap,
-    client: Option<Client>,
-    /// Whether nobody's word on the client's address counts.
-    trusts_nobody: bool,
+    noted: Noted<'a>,
+    /// Whose word on the client's address counts.
+    settings: &'a ClientIp,
+    client: OnceCell<Option<Client>>,
     seen: Seen,
-    route: Option<&'a str>,
+}
+
+/// What stands beside the request itself: who sent it, and what the app calls its route.
+#[derive(Clone, Copy, Debug)]
+enum Noted<'a> {
+    Told { peer: Option<IpAddr>, route: Option<&'a str> },
+    ByServer(&'a Extensions),
 }
 
 impl<'a> HttpRequest<'a> {
@@ -31,7 +43,23 @@ impl<'a> HttpRequest<'a> {
         uri: &'a Uri,
         headers: &'a HeaderMap,
         peer: Option<IpAddr>,
-        settings: &ClientIp,
+        settings: &'a ClientIp,
+    ) -> Self {
+        Self::noted(method, uri, headers, Noted::Told { peer, route: None }, settings)
+    }
+
+    /// A request as a server handed it to the app.
+    pub(crate) fn of<Q>(request: &'a Request<Q>, settings: &'a ClientIp) -> Self {
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        Self::noted(method, uri, headers, Noted::ByServer(request.extensions()), settings)
+    }
+
+    fn noted(
+        method: &'a Method,
+        uri: &'a Uri,
+        headers: &'a HeaderMap,
+        noted: Noted<'a>,
+        settings: &'a ClientIp,
     ) -> Self {
         Self {
             method: method.as_str(),
@@ -40,17 +68,30 @@ impl<'a> HttpRequest<'a> {
             // In HTTP/2 the host stands in the URI.
             host: uri.authority().map(http::uri::Authority::as_str),
             headers,
-            client: peer.map(|peer| client(settings, peer, headers)),
-            trusts_nobody: settings.trusted_proxies.is_empty(),
+            noted,
+            settings,
+            client: OnceCell::new(),
             seen: Seen::Itself,
-            route: None,
         }
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        match self.noted {
+            Noted::Told { peer, .. } => peer,
+            Noted::ByServer(extensions) => peer(extensions),
+        }
+    }
+
+    fn client(&self) -> Option<Client> {
+        let client = || Some(client(self.settings, self.peer()?, self.headers));
+        *self.client.get_or_init(client)
     }
 
     /// The same request under what the app calls its route, such as `/users/{id}`.
     #[must_use]
     pub fn routed(self, route: &'a str) -> Self {
-        Self { route: Some(route), ..self }
+        let noted = Noted::Told { peer: self.peer(), route: Some(route) };
+        Self { noted, ..self }
     }
 
     /// The same request as a proxy in front, which asks about it, says that it was.
@@ -87,23 +128,32 @@ impl RequestView for HttpRequest<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+        // Both are in lower case.
+        let is_it = |known: &HeaderName| known.as_str() == name;
+        let value = match self.headers.len() <= FEW_HEADERS {
+            true => self.headers.iter().find(|(known, _)| is_it(known)).map(|(_, value)| value),
+            false => self.headers.get(name),
+        };
+        value?.to_str().ok()
     }
 
     fn ip(&self) -> Option<IpAddr> {
-        let client = self.client?;
+        let client = self.client()?;
         // Only where a rule asks for the address does it matter whose it is.
-        if self.trusts_nobody {
+        if self.settings.trusted_proxies.is_empty() {
             notice(client.ip, self.headers, self.seen);
         }
         Some(client.ip)
     }
 
     fn route(&self) -> Option<&str> {
-        self.route
+        match self.noted {
+            Noted::Told { route, .. } => route,
+            Noted::ByServer(extensions) => route(extensions),
+        }
     }
 
     fn is_trusted(&self) -> bool {
-        self.client.is_some_and(|client| client.via_trusted)
+        self.client().is_some_and(|client| client.via_trusted)
     }
 }

@@ -8,8 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use tollkeeper_core::Store;
 use tollkeeper_engine::{Encounter, EngineError, Judgement, Verdict};
 use tower_service::Service;
@@ -19,7 +18,7 @@ use crate::future::ResponseFuture;
 use crate::headers::write;
 use crate::held::InFlight;
 use crate::identity::{Identified, Identity};
-use crate::layer::{Shared, peer, route};
+use crate::layer::Shared;
 use crate::refusal::Refusal;
 use crate::request::HttpRequest;
 use crate::slow;
@@ -59,23 +58,29 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         let shared = &self.shared;
-        let (parts, body) = request.into_parts();
-        let encounter = meet(shared, &parts);
+        let mut identity = Identity::unknown();
+        // Only where the app is asked is the request taken apart.
+        if let Some(identify) = &shared.identify {
+            let (parts, body) = request.into_parts();
+            identity = identify(&parts);
+            request = Request::from_parts(parts, body);
+        }
+        let encounter = meet(shared, &request, &identity);
         let verdict = match shared.engine.judge_at_once(encounter) {
             Ok(judged) => match admitted(judged) {
                 Ok(verdict) => verdict,
-                Err(stopped) => return ResponseFuture::answered(stopped.answer(shared, &parts)),
+                Err(stopped) => {
+                    return ResponseFuture::answered(stopped.answer(shared, request.headers()));
+                }
             },
             Err(undecided) => {
                 let shared = Arc::clone(shared);
                 let inner = self.take_ready();
-                let request = Request::from_parts(parts, body);
                 return ResponseFuture::slow(slow::judge(shared, inner, request, undecided));
             }
         };
-        let mut request = Request::from_parts(parts, body);
         let Some(verdict) = verdict else {
             return ResponseFuture::free(self.inner.call(request));
         };
@@ -120,22 +125,14 @@ pub(crate) enum Stopped {
     Unable(String),
 }
 
-fn meet<S: Store, L: Store>(shared: &Shared<S, L>, parts: &Parts) -> Encounter {
+fn meet<S: Store, L: Store, Q>(
+    shared: &Shared<S, L>,
+    request: &Request<Q>,
+    identity: &Identity,
+) -> Encounter {
     let policy = shared.engine.policy();
-    let request = HttpRequest::new(
-        &parts.method,
-        &parts.uri,
-        &parts.headers,
-        peer(parts),
-        policy.client_ip(),
-    );
-    let request = match route(parts) {
-        Some(route) => request.routed(route),
-        None => request,
-    };
-    let identity =
-        shared.identify.as_ref().map_or_else(Identity::unknown, |identify| identify(parts));
-    let meeting = policy.meet(&Identified { request, identity: &identity });
+    let request = HttpRequest::of(request, policy.client_ip());
+    let meeting = policy.meet(&Identified { request, identity });
     Encounter::new(policy, meeting)
 }
 
@@ -154,7 +151,7 @@ impl Stopped {
     pub(crate) fn answer<S, L, B>(
         &self,
         shared: &Shared<S, L>,
-        parts: &Parts,
+        headers: &HeaderMap,
     ) -> Response<Body<B>> {
         let refusal = match self {
             Self::Denied(verdict) => Refusal::Denied(verdict),
@@ -164,7 +161,7 @@ impl Stopped {
         };
         let mut response = match &shared.respond {
             Some(respond) => respond(&refusal),
-            None => refusal.response(&parts.headers),
+            None => refusal.response(headers),
         };
         if let Self::Denied(verdict) | Self::Crowded(verdict) = self {
             write(response.headers_mut(), verdict.policy().headers(), verdict);

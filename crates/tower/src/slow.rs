@@ -43,7 +43,7 @@ where
                 let mut inner = inner;
                 Ok(inner.call(request).await?.map(|body| Body::of_app(body, None)))
             }
-            Err(stopped) => Ok(refused(&shared, request, &stopped)),
+            Err(stopped) => Ok(stopped.answer(&shared, request.headers())),
         }
     })
 }
@@ -80,7 +80,7 @@ where
     let held = hold(&shared, &verdict, &mut request);
     let verdict = match wait(&shared, verdict).await {
         Ok(verdict) => verdict,
-        Err(stopped) => return Ok(refused(&shared, request, &stopped)),
+        Err(stopped) => return Ok(stopped.answer(&shared, request.headers())),
     };
     let response = inner.call(request).await?;
     let after = After { shared, verdict, held };
@@ -109,12 +109,4 @@ where
     tokio::time::sleep(Duration::from_micros(delay_us)).await;
     waiting.goes();
     Ok(verdict)
-}
-
-fn refused<S, L, Q, B>(
-    shared: &Shared<S, L>,
-    request: Request<Q>,
-    stopped: &Stopped,
-) -> Response<Body<B>> {
-    stopped.answer(shared, &request.into_parts().0)
 }

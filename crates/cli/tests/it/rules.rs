@@ -135,7 +135,8 @@ fn with_a_token_admin_calls_need_it_and_are_open_to_who_has_it() {
     let policy = format!("admin: {{ token: correct-horse-battery }}\n{POLICY}");
     let service = Service::start("token", &policy);
     let state = |headers: &[(&str, &str)]| service.send("GET", "/debug/state", headers, b"");
-    assert_eq!(state(&[]).status, 401);
+    let refused = state(&[]);
+    assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Bearer")));
     for wrong in
         ["Bearer", "Bearer ", "Bearer correct-horse-batterx", "Basic correct-horse-battery"]
     {

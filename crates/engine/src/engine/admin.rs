@@ -26,7 +26,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let Some(safety) = &self.safety else { return Some(true) };
         let key = self.probe_key(shard)?;
         let ask = Ask { target: PROBE, key: Some(&key), cost: 1 };
-        let Ok(met) = Met::find(&self.policy(), ask) else { return Some(false) };
+        let Ok(met) = Met::find(self.policy(), ask) else { return Some(false) };
         let Ok(request) = met.request(None) else { return Some(false) };
         let call = self.store.decide_one(&request);
         let (guard, name) = (safety.guards.of(shard), || self.store.shard_name(shard));
@@ -40,9 +40,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         keys.find(|key| self.store.part(key).shard == shard)
     }
 
-    fn rule(&self, name: &str) -> Result<Met, EngineError> {
+    fn rule(&self, name: &str) -> Result<Box<Met>, EngineError> {
         let ask = Ask { target: Target::Rule(name), key: None, cost: 0 };
-        Met::find(&self.policy(), ask)
+        Met::find(self.policy(), ask)
     }
 
     /// Shows at most `most` stored states of a rule, or of everything, for a key, or for all.
@@ -53,7 +53,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         most: usize,
     ) -> Result<Vec<Entry>, EngineError> {
         let met = rule.map(|name| self.rule(name)).transpose()?;
-        let limits = met.as_ref().map(limit_names);
+        let limits = met.as_deref().map(limit_names);
         let call = self.store.inspect(Filter { limits: limits.as_deref(), key }, most);
         match &self.safety {
             None => Ok(call.await?),
@@ -64,7 +64,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// Forgets the stored states of a rule, or of everything, for a key, or for all.
     pub async fn reset(&self, rule: Option<&str>, key: Option<&str>) -> Result<u64, EngineError> {
         let met = rule.map(|name| self.rule(name)).transpose()?;
-        let limits = met.as_ref().map(limit_names);
+        let limits = met.as_deref().map(limit_names);
         let filter = Filter { limits: limits.as_deref(), key };
         let call = self.store.reset(filter);
         let Some(safety) = &self.safety else { return Ok(call.await?) };

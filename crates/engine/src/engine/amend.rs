@@ -40,7 +40,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         charged_at_us: Option<u64>,
     ) -> Result<Amended, EngineError> {
         validate_key(ask.key.unwrap_or(GLOBAL_KEY))?;
-        let met = Met::find(&self.policy(), ask)?;
+        let met = Met::find(self.policy(), ask)?;
         if met.holds_permits() {
             return Err(EngineError::Unfit(
                 "a concurrency limit cannot be refunded: release its permit",
@@ -55,12 +55,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         if !verdict.refunds_on(status) {
             return Ok(());
         }
-        self.give_back(verdict, verdict.inner.met.clone().refunded(status)).await
+        self.give_back(verdict, (*verdict.inner.met).clone().refunded(status)).await
     }
 
     /// Gives back all that a request was charged, since it did not go after all.
     pub async fn undo(&self, verdict: &Verdict) -> Result<(), EngineError> {
-        self.give_back(verdict, verdict.inner.met.clone()).await
+        self.give_back(verdict, (*verdict.inner.met).clone()).await
     }
 
     async fn give_back(&self, verdict: &Verdict, met: Met) -> Result<(), EngineError> {
@@ -85,7 +85,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn amend_handle(&self, handle: &Handle, change: Change) -> Result<Amended, EngineError> {
-        let met = Met::of_handle(&self.policy(), handle)?;
+        let met = Met::of_handle(self.policy(), handle)?;
         match &self.safety {
             Some(safety) if handle.local => whole(safety.fallback.amend(&met, |_| change).await),
             _ if handle.is_apart() => self.amend_handle_apart(handle, &met, change).await,

@@ -6,7 +6,7 @@ use tollkeeper_core::Store;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
 use tollkeeper_policy::{Meeting, Policy, RequestView};
 
-use super::{Engine, Ready, ready};
+use super::{Engine, Ready, Undecided, ready};
 use crate::error::EngineError;
 use crate::met::Met;
 use crate::verdict::Verdict;
@@ -21,6 +21,7 @@ pub struct Encounter {
 impl Encounter {
     /// What a request was found to meet by `policy`, the engine's of this moment.
     #[must_use]
+    #[inline]
     pub fn new(policy: Arc<Policy>, meeting: Meeting) -> Self {
         Self { policy, meeting }
     }
@@ -55,10 +56,6 @@ pub enum Judgement {
     },
 }
 
-/// What a store has to be waited for to decide.
-#[derive(Debug)]
-pub struct Undecided(Box<Ready>);
-
 impl<S: Store, L: Store> Engine<S, L> {
     /// The rules that a request meets.
     pub fn meet<R: RequestView + ?Sized>(&self, request: &R) -> Encounter {
@@ -85,16 +82,12 @@ impl<S: Store, L: Store> Engine<S, L> {
             Ok(Either::Judged(judgement)) => return Ok(Ok(judgement)),
             Err(error) => return Ok(Err(error)),
         };
-        match self.decide_at_once(&ready) {
-            Ok(Some(decided)) => Ok(self.verdict(ready, decided).map(Judgement::Decided)),
-            Ok(None) => Err(Undecided(Box::new(ready))),
-            Err(error) => Ok(Err(error)),
-        }
+        self.decide_at_once(ready).map(|decided| decided.map(Judgement::Decided))
     }
 
     /// Decides what could not be decided at once.
     pub async fn judge_waiting(&self, undecided: Undecided) -> Result<Judgement, EngineError> {
-        Box::pin(self.decide_waiting(*undecided.0)).await.map(Judgement::Decided)
+        self.check_waiting(undecided).await.map(Judgement::Decided)
     }
 
     /// Decides it and charges an estimate that can be settled later, for `ttl_us` or ten minutes.
@@ -111,7 +104,6 @@ impl<S: Store, L: Store> Engine<S, L> {
 }
 
 /// What a store has to decide, or what the policy has decided by itself.
-#[expect(clippy::large_enum_variant, reason = "it is looked at and gone")]
 enum Either {
     Ready(Ready),
     Judged(Judgement),
@@ -124,10 +116,9 @@ fn readied(encounter: Encounter, reserve_for_us: Option<u64>) -> Result<Either, 
         let part = rule.key().get(denied.part).map(ToString::to_string).unwrap_or_default();
         return Ok(Either::Judged(Judgement::Missing { rule: rule.name().to_owned(), part }));
     }
-    let met = Met::of_meeting(policy, meeting);
-    if met.is_empty() {
+    if meeting.met.is_empty() {
         return Ok(Either::Judged(Judgement::Free));
     }
-    let target = met.owned_if(reserve_for_us.is_some() || met.holds_permits());
-    Ok(Either::Ready(ready(met, reserve_for_us, || (target, String::new()))?))
+    let met = Met::of_meeting(policy, meeting);
+    Ok(Either::Ready(ready(met, reserve_for_us, |met| (met.owned(), String::new()))?))
 }

@@ -25,6 +25,7 @@ pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
         timeout_us: map.duration_us("timeout").unwrap_or(default.timeout_us),
         on_failure: on_failure(map).unwrap_or(default.on_failure),
         denied_cache_us: map.duration_us("denied_cache").unwrap_or(default.denied_cache_us),
+        merge: map.flag("merge").unwrap_or(default.merge),
         connections: count(map, "connections", problems).unwrap_or(default.connections),
         nodes: count(map, "nodes", problems).unwrap_or(default.nodes),
         prefix: map.text("prefix").map_or(default.prefix, str::to_owned),

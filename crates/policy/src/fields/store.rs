@@ -62,6 +62,11 @@ pub(crate) static STORE: Shape = Shape {
             Kind::DurationWithin { min_us: 0, max_us: MAX_DENIED_CACHE_US },
         ),
         optional(
+            "merge",
+            "Whether checks that wait at the same moment go to a server together; true if not given. No effect with memory://.",
+            Kind::Flag,
+        ),
+        optional(
             "connections",
             "How many connections are held to a server, or to each of a cluster; 2 if not given. No effect with memory://.",
             Kind::Count { max: MAX_CONNECTIONS },

@@ -1,12 +1,20 @@
 -- Changes one state after the decision.
 --
--- ARGV: now or '', what to do, when it was charged or '', how many units, and the parameters.
+-- ARGV: now or '', what to do, when it was charged or '', the channel on which it is told what was
+-- given back, how many units, and the parameters.
 -- KEYS: the state; to settle also the reservation's record.
 -- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven.
 
 local verb, charged_at_us = ARGV[2], tonumber(ARGV[3])
-local s = read(KEYS[1], 4)
+local s = limit(5)
+read(s, KEYS[1])
 local units = s.cost
+
+-- Gives back, and tells all who may remember a denial. Whether we may tell it is not worth failing.
+local function give_back(given, charged_at_us)
+  refund(s, given, charged_at_us)
+  redis.pcall('PUBLISH', ARGV[4], KEYS[1])
+end
 
 if verb == 'release' or verb == 'renew' then
   local act = verb == 'release' and release or renew
@@ -25,7 +33,7 @@ if verb == 'refund' then
   if units == 0 or absent then
     return { 0, 0 }
   end
-  refund(s, units, charged_at_us)
+  give_back(units, charged_at_us)
   return { 1, 0 }
 end
 
@@ -48,6 +56,6 @@ if units > reserved then
   return { 1, overcharge(s, units - reserved) }
 end
 if not absent then
-  refund(s, reserved - units, found[2] + 0)
+  give_back(reserved - units, found[2] + 0)
 end
 return { 1, 0 }

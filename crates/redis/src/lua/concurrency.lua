@@ -31,18 +31,22 @@ local function look_at_all(s)
   end
 end
 
-local function read(key, at)
-  local s = {
-    key = key, cost = ARGV[at] + 0, max_in_flight = ARGV[at + 1] + 0, lease_us = ARGV[at + 2] + 0,
-    permit = ARGV[at + 3], held = 0, last_us = now_us, is_stale = false,
-  }
+local function limit(at)
+  return {
+    cost = ARGV[at] + 0, max_in_flight = ARGV[at + 1] + 0, lease_us = ARGV[at + 2] + 0,
+    permit = ARGV[at + 3],
+  }, at + 4
+end
+
+local function read(s, key)
+  s.key, s.held, s.last_us, s.is_stale, s.moved = key, 0, now_us, false, nil
   local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
   if not first[3] then
-    return s, at + 4
+    return
   end
   if -first[2] > now_us then
     look_at_all(s)
-    return s, at + 4
+    return
   end
   s.held = units_of(first[1])
   if first[4] + 0 <= now_us then
@@ -52,7 +56,6 @@ local function read(key, at)
     end
   end
   s.last_us = redis.call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
-  return s, at + 4
 end
 
 -- When the `nth` unit to end does.
@@ -67,7 +70,7 @@ local function nth_end_us(s, nth)
   end
   -- Each lease holds at least one.
   local found = redis.call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf', 'WITHSCORES',
-    'LIMIT', '0', string.format('%.0f', nth))
+    'LIMIT', '0', string.format('%d', nth))
   for at = 1, #found, 2 do
     nth = nth - units_of(found[at])
     if nth <= 0 then
@@ -99,22 +102,22 @@ local function charge(s, cost)
   local is_new = redis.call('ZREMRANGEBYSCORE', s.key, '-inf', now_text) == 0
   if s.is_stale then
     for at = 1, #s.moved do
-      redis.call('ZADD', s.key, string.format('%.0f', s.moved[at].ends_us), s.moved[at].member)
+      redis.call('ZADD', s.key, string.format('%d', s.moved[at].ends_us), s.moved[at].member)
     end
     s.is_stale = false
   end
   if cost > 0 then
     local ends_us = now_us + s.lease_us
-    local member = string.format('%s:%.0f:%.0f', s.permit, cost, s.lease_us)
+    local member = string.format('%s:%d:%d', s.permit, cost, s.lease_us)
     -- A permit is never granted twice; one that were would hold its units once.
-    s.held = s.held + cost * redis.call('ZADD', s.key, string.format('%.0f', ends_us), member)
+    s.held = s.held + cost * redis.call('ZADD', s.key, string.format('%d', ends_us), member)
     s.last_us = math.max(s.last_us, ends_us)
   end
   if s.held == 0 then
     redis.call('DEL', s.key)
     return
   end
-  redis.call('ZADD', s.key, '-' .. now_text, string.format('units:%.0f', s.held))
+  redis.call('ZADD', s.key, '-' .. now_text, string.format('units:%d', s.held))
   expire(s.key, reset_after(s), is_new)
 end
 
@@ -130,7 +133,7 @@ if AMENDS then
   -- The permit's member of the set, if it is held.
   local function find(s)
     -- Most hold one unit, for the lease time that the limit has now.
-    local likely = string.format('%s:1:%.0f', s.permit, s.lease_us)
+    local likely = string.format('%s:1:%d', s.permit, s.lease_us)
     local expires_us = redis.call('ZSCORE', s.key, likely)
     if expires_us then
       return expires_us + 0 > now_us and likely

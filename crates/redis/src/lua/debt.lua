@@ -3,33 +3,40 @@
 --
 -- Parameters: capacity (B), drain (R), unit (P).
 
+local function limit(at)
+  local unit_text = ARGV[at + 3]
+  return {
+    cost = ARGV[at] + 0, capacity = ARGV[at + 1] + 0, drain = ARGV[at + 2] + 0,
+    unit = unit_text + 0, unit_text = unit_text, key = '', debt = 0, is_stale = false, is_new = true,
+  }, at + 4
+end
+
 -- D′: what is left of the debt now. A time before the last one means that none passed.
-local function read(key, at)
-  local drain, unit, new_unit = ARGV[at + 2] + 0, ARGV[at + 3] + 0, ARGV[at + 3]
-  local debt, is_stale = 0, false
+local function read(s, key)
+  s.key = key
   local found = redis.call('HMGET', key, 'debt', 'unit', last)
-  if found[1] then
-    debt = found[1] + 0
-    if found[2] == new_unit then
-      new_unit = nil
-    else
-      -- Rounded up where the file that wrote it had another.
-      local _, rounded_up = mul_div(debt, unit, found[2] + 0)
-      debt = rounded_up
-    end
-    local elapsed_us = now_us - found[3]
-    is_stale = elapsed_us < 0
-    if elapsed_us > 0 then
-      debt = debt - drain * elapsed_us
-      if debt < 0 then
-        debt = 0
-      end
+  local debt = found[1]
+  if not debt then
+    s.debt, s.is_stale, s.is_new = 0, false, true
+    return
+  end
+  debt = debt + 0
+  if found[2] == s.unit_text then
+    s.is_new = false
+  else
+    -- Rounded up where the file that wrote it had another.
+    local _, rounded_up = mul_div(debt, s.unit, found[2] + 0)
+    debt, s.is_new = rounded_up, true
+  end
+  local elapsed_us = now_us - found[3]
+  s.is_stale = elapsed_us < 0
+  if elapsed_us > 0 then
+    debt = debt - s.drain * elapsed_us
+    if debt < 0 then
+      debt = 0
     end
   end
-  return {
-    key = key, cost = ARGV[at] + 0, capacity = ARGV[at + 1] + 0, drain = drain, unit = unit,
-    new_unit = new_unit, debt = debt, is_stale = is_stale,
-  }, at + 4
+  s.debt = debt
 end
 
 -- Until nothing is owed.
@@ -44,14 +51,14 @@ end
 -- Takes `cost` units that were found to fit.
 local function charge(s, cost)
   local debt = s.debt + cost * s.unit
-  local debt_text = string.format('%.0f', debt)
-  if s.new_unit then
-    redis.call('HSET', s.key, 'debt', debt_text, 'unit', s.new_unit, last, now_text)
+  local debt_text = string.format('%d', debt)
+  if s.is_new then
+    redis.call('HSET', s.key, 'debt', debt_text, 'unit', s.unit_text, last, now_text)
   else
     redis.call('HSET', s.key, 'debt', debt_text, last, now_text)
   end
   s.debt = debt
-  expire(s.key, reset_after(s), s.new_unit)
+  expire(s.key, reset_after(s), s.is_new)
 end
 
 -- Whole units available.

@@ -2,26 +2,29 @@
 --
 -- Parameters: max_requests (L), size_us (W).
 
+local function limit(at)
+  return {
+    cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = ARGV[at + 2] + 0, key = '',
+    until_end_us = 0, count = 0, is_this = false, is_stale = false,
+  }, at + 3
+end
+
 -- What counts in now's window. A window later than now's is now's; one of another size counts whole
 -- while any of it can lie in now's.
-local function read(key, at)
-  local size_us = ARGV[at + 2] + 0
+local function read(s, key)
+  local size_us = s.size_us
   local elapsed_us = now_us % size_us
-  local count, is_this, is_stale = 0, false, false
+  s.key, s.until_end_us = key, size_us - elapsed_us
   local found = redis.call('HMGET', key, 'window', 'size', 'count')
-  if found[1] then
-    local start_us = now_us - elapsed_us
-    local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
-    if (window + 1) * stored_us > start_us then
-      count = found[3] + 0
-    end
-    is_this = window == this and stored_us == size_us
-    is_stale = window > this or stored_us ~= size_us
+  if not found[1] then
+    s.count, s.is_this, s.is_stale = 0, false, false
+    return
   end
-  return {
-    key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
-    until_end_us = size_us - elapsed_us, count = count, is_this = is_this, is_stale = is_stale,
-  }, at + 3
+  local start_us = now_us - elapsed_us
+  local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
+  s.count = (window + 1) * stored_us > start_us and found[3] + 0 or 0
+  s.is_this = window == this and stored_us == size_us
+  s.is_stale = window > this or stored_us ~= size_us
 end
 
 local function admit(s, cost)
@@ -41,13 +44,13 @@ local function charge(s, cost)
     redis.call('DEL', s.key)
     return
   end
-  local count_text = string.format('%.0f', s.count)
+  local count_text = string.format('%d', s.count)
   if s.is_this then
     -- It lives until the window's end already.
     redis.call('HSET', s.key, 'count', count_text)
   else
-    local window_text = string.format('%.0f', math.floor(now_us / s.size_us))
-    local size_text = string.format('%.0f', s.size_us)
+    local window_text = string.format('%d', math.floor(now_us / s.size_us))
+    local size_text = string.format('%d', s.size_us)
     redis.call('HSET', s.key, 'window', window_text, 'size', size_text, 'count', count_text)
     expire(s.key, s.until_end_us, true)
   end

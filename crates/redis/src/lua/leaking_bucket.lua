@@ -3,10 +3,10 @@
 --
 -- Further parameters: max_delay_us or -1, and whether to shape (0 or 1).
 
-local read_debt = read
+local debt_limit = limit
 
-local function read(key, at)
-  local s, after = read_debt(key, at)
+local function limit(at)
+  local s, after = debt_limit(at)
   s.max_delay_us, s.shape = ARGV[after] + 0, ARGV[after + 1] == '1'
   return s, after + 2
 end

@@ -1,11 +1,13 @@
 -- What every script begins with: the time, and the life of keys.
 --
--- Lua's numbers are doubles, exact below 2^53. Text of them is made with %.0f, never with `..`; text
--- becomes a number by arithmetic, which costs half of tonumber.
+-- Lua's numbers are doubles, exact below 2^53. Text of them is made with %d, never with `..`: it goes
+-- by C's long, which has 64 bits on every server that is let in. Text becomes a number by arithmetic,
+-- which costs half of tonumber.
 --
--- The file of an algorithm follows, and gives these functions. `s` is a limit of the request: its
--- key, cost and quota, and its state as it stands now.
---   read(key, at)       s, and where in ARGV the next limit is; the cost is at `at`, then parameters
+-- The file of an algorithm follows, and gives these functions. `s` is a limit: its cost and quota, and
+-- the key that was read last, with its state as it stands now.
+--   limit(at)           s, and where in ARGV the next limit is; the cost is at `at`, then parameters
+--   read(s, key)        the state of a key
 --   admit(s, cost)      when to retry (0 is now, -1 is never), and how long to wait first
 --   charge(s, cost)     takes the units and writes; a cost of 0 only ties what is stored to now
 --   remaining(s)        the units that are left
@@ -30,7 +32,7 @@ local now_us = now_text + 0
 local function expire(key, us, is_new)
   if ARGV[1] ~= '' then
     -- Virtual time does not pass for the server: what it keeps must outlive the run.
-    redis.call('PEXPIRE', key, string.format('%.0f', math.max(math.ceil(us / 1000), 86400000)))
+    redis.call('PEXPIRE', key, string.format('%d', math.max(math.ceil(us / 1000), 86400000)))
     return
   end
   if not is_new then
@@ -42,5 +44,5 @@ local function expire(key, us, is_new)
     end
     us = us * 1.5
   end
-  redis.call('PEXPIREAT', key, string.format('%.0f', math.ceil((now_us + us) / 1000)))
+  redis.call('PEXPIREAT', key, string.format('%d', math.ceil((now_us + us) / 1000)))
 end

@@ -1,7 +1,7 @@
 -- Limits of several algorithms in one request. Before one is asked, the functions become those of its
 -- algorithm, whose name comes before its cost.
 
-local read, admit, charge, remaining, reset_after
+local limit, read, admit, charge, remaining, reset_after
 local algorithms = {}
 
 function use(nth, at)
@@ -11,6 +11,7 @@ function use(nth, at)
     A = algorithms[name] or algorithm(name)
     algorithms[nth], algorithms[name] = A, A
   end
-  read, admit, charge, remaining, reset_after = A.read, A.admit, A.charge, A.remaining, A.reset_after
+  limit, read, admit = A.limit, A.read, A.admit
+  charge, remaining, reset_after = A.charge, A.remaining, A.reset_after
   return at and at + 1
 end

@@ -3,17 +3,22 @@
 --
 -- Parameters: max_requests (L), size_us (W).
 
+local function limit(at)
+  return {
+    cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = ARGV[at + 2] + 0, key = '',
+    current = 0, previous = 0, is_this = false, is_stale = false,
+  }, at + 3
+end
+
 -- The counts in the terms of now's window. A window later than now's is now's; windows of another
 -- size count whole, as late as any of them can lie.
-local function read(key, at)
-  local size_us = ARGV[at + 2] + 0
-  local current, previous, is_this, is_stale = 0, 0, false, false
+local function read(s, key)
+  local size_us, current, previous = s.size_us, 0, 0
+  s.key, s.is_this, s.is_stale = key, false, false
   local found = redis.call('HMGET', key, 'window', 'size', 'current', 'previous')
   if found[1] then
     local start_us = now_us - now_us % size_us
     local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
-    is_this = window == this and stored_us == size_us
-    is_stale = window > this or stored_us ~= size_us
     local edge_us = math.min(window, math.floor(now_us / stored_us)) * stored_us
     local end_us = edge_us + stored_us
     for nth = 3, 4 do
@@ -24,11 +29,10 @@ local function read(key, at)
       end
       end_us = edge_us
     end
+    s.is_this = window == this and stored_us == size_us and current > 0
+    s.is_stale = window > this or stored_us ~= size_us
   end
-  return {
-    key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
-    current = current, previous = previous, is_this = is_this and current > 0, is_stale = is_stale,
-  }, at + 3
+  s.current, s.previous = current, previous
 end
 
 -- floor(previous · (W − elapsed) / W) + current.
@@ -80,14 +84,14 @@ local function charge(s, cost)
     redis.call('DEL', s.key)
     return
   end
-  local current_text = string.format('%.0f', s.current)
+  local current_text = string.format('%d', s.current)
   if s.is_this then
     -- It lives until the end of the next window already.
     redis.call('HSET', s.key, 'current', current_text)
   else
-    local window_text = string.format('%.0f', math.floor(now_us / s.size_us))
-    local size_text = string.format('%.0f', s.size_us)
-    local previous_text = string.format('%.0f', s.previous)
+    local window_text = string.format('%d', math.floor(now_us / s.size_us))
+    local size_text = string.format('%d', s.size_us)
+    local previous_text = string.format('%d', s.previous)
     redis.call('HSET', s.key, 'window', window_text, 'size', size_text,
       'current', current_text, 'previous', previous_text)
     expire(s.key, reset_after(s), true)

@@ -22,7 +22,7 @@ local function walk(key, from, until_us, most)
   local time_us
   repeat
     if from > 0 then
-      first, last = string.format('%.0f', from), string.format('%.0f', from + length - 1)
+      first, last = string.format('%d', from), string.format('%d', from + length - 1)
     end
     local part = redis.call('LRANGE', key, first, last)
     for at = 1, #part do
@@ -44,26 +44,24 @@ local function walk(key, from, until_us, most)
   return units, elements, last_us
 end
 
-local function read(key, at)
-  local size_us = ARGV[at + 2] + 0
+local function limit(at)
+  local cost, max_requests, size_us = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
+  return { cost = cost, max_requests = max_requests, size_us = size_us }, at + 3
+end
+
+local function read(s, key)
   local units, gone, gone_elements, newest_us = 0, 0, 0, nil
   local tail = redis.call('LRANGE', key, '-3', '-1')
   if tail[1] then
     units, newest_us = tail[#tail] + 0, moment(tail, #tail - 1)
-    if newest_us + size_us <= now_us then
+    if newest_us + s.size_us <= now_us then
       gone = units
     else
-      gone, gone_elements = walk(key, 0, now_us - size_us, units)
+      gone, gone_elements = walk(key, 0, now_us - s.size_us, units)
     end
   end
-  local s = {
-    key = key, cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = size_us,
-    held = units - gone, gone = gone, gone_elements = gone_elements, newest_us = newest_us,
-  }
-  if newest_us and newest_us > now_us then
-    s.is_stale = true
-  end
-  return s, at + 3
+  s.key, s.held, s.gone, s.gone_elements = key, units - gone, gone, gone_elements
+  s.newest_us, s.is_stale = newest_us, newest_us and newest_us > now_us
 end
 
 local function admit(s, cost)
@@ -96,8 +94,8 @@ local function charge(s, cost)
   local time_us, units, elements = s.newest_us, 0, 0
   while time_us and time_us >= now_us do
     ending, at_now, time_us = ending + elements, at_now + units, nil
-    local part = redis.call('LRANGE', s.key, string.format('%.0f', -2 - ending),
-      string.format('%.0f', -1 - ending))
+    local part = redis.call('LRANGE', s.key, string.format('%d', -2 - ending),
+      string.format('%d', -1 - ending))
     if part[1] then
       time_us, units, elements = moment(part, #part)
     end
@@ -109,19 +107,19 @@ local function charge(s, cost)
     s.gone_elements = 0
   end
   if ending > 1 then
-    redis.call('LTRIM', s.key, string.format('%.0f', s.gone_elements),
-      string.format('%.0f', -1 - ending))
+    redis.call('LTRIM', s.key, string.format('%d', s.gone_elements),
+      string.format('%d', -1 - ending))
   elseif s.gone_elements > 0 then
-    redis.call('LTRIM', s.key, string.format('%.0f', s.gone_elements), '-2')
+    redis.call('LTRIM', s.key, string.format('%d', s.gone_elements), '-2')
   elseif s.newest_us then
     redis.call(is_new and 'DEL' or 'RPOP', s.key)
   end
   s.held = s.held + cost
-  local units_text = string.format('%.0f', s.held + s.gone)
+  local units_text = string.format('%d', s.held + s.gone)
   if at_now == 1 then
     redis.call('RPUSH', s.key, now_text, units_text)
   elseif at_now > 1 then
-    redis.call('RPUSH', s.key, now_text, string.format('%.0f', -at_now), units_text)
+    redis.call('RPUSH', s.key, now_text, string.format('%d', -at_now), units_text)
   else
     redis.call('RPUSH', s.key, units_text)
   end
@@ -143,7 +141,7 @@ if AMENDS then
   -- Drops up to `units` of those admitted at a time; the newest where it is not known.
   function refund(s, units, charged_at_us)
     -- The list is written anew: refunds are rare, and it holds at most 2·L units.
-    local list = redis.call('LRANGE', s.key, string.format('%.0f', s.gone_elements), '-2')
+    local list = redis.call('LRANGE', s.key, string.format('%d', s.gone_elements), '-2')
     redis.call('DEL', s.key)
     local kept, at = {}, #list
     while at > 0 do
@@ -160,15 +158,15 @@ if AMENDS then
     end
     s.newest_us = kept[1] and kept[1][1]
     for nth = #kept, 1, -1 do
-      local time_text = string.format('%.0f', kept[nth][1])
+      local time_text = string.format('%d', kept[nth][1])
       if kept[nth][2] > 1 then
-        redis.call('RPUSH', s.key, time_text, string.format('%.0f', -kept[nth][2]))
+        redis.call('RPUSH', s.key, time_text, string.format('%d', -kept[nth][2]))
       else
         redis.call('RPUSH', s.key, time_text)
       end
     end
     if s.newest_us then
-      redis.call('RPUSH', s.key, string.format('%.0f', s.held))
+      redis.call('RPUSH', s.key, string.format('%d', s.held))
       expire(s.key, reset_after(s), true)
     end
   end

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tollkeeper_core::{HostPort, Part};
 
 use crate::connections::Connections;
-use crate::driver::{Access, Client, Command, Fault, Reply};
+use crate::driver::{Access, Client, Command, Ear, Fault, Reply};
 use crate::examine::Wanted;
 
 mod map;
@@ -134,6 +134,18 @@ impl Cluster {
         if masters.is_empty() { Err(self.shared.unserved(0)) } else { Ok(masters) }
     }
 
+    /// Listens to the first node that lets us.
+    pub(super) async fn listen(&self, channel: &str) -> Result<Ear, Fault> {
+        let mut listening = Err(self.shared.unserved(0));
+        for node in self.masters()? {
+            listening = self.shared.access.client(&node.place, Wanted::Node)?.listen(channel).await;
+            if listening.is_ok() {
+                break;
+            }
+        }
+        listening
+    }
+
     pub(super) fn part(&self, slot: u16) -> Part {
         Part { shard: self.shared.map.read().shard_of(slot), slot }
     }
@@ -150,8 +162,14 @@ impl Cluster {
         self.shared.map.read().shard_name(shard)
     }
 
-    /// Sends a command to whoever holds the slot.
-    pub(super) async fn call(&self, slot: u16, command: &Command) -> Result<Reply, Fault> {
+    /// Sends a command to whoever holds the slot. It `waits` a little for keys of which some are
+    /// there and some on their way, if it must.
+    pub(super) async fn call(
+        &self,
+        slot: u16,
+        command: &Command,
+        waits: bool,
+    ) -> Result<Reply, Fault> {
         let shared = &*self.shared;
         let owner = shared.map.read().owner(slot);
         let Some(mut node) = owner else {
@@ -182,7 +200,7 @@ impl Cluster {
                     (node, asks) = (shared.visited(&place)?, true);
                     node.opened().await?;
                 }
-                Some(Redirect::TryAgain) if tries < MOST_TRIES => {
+                Some(Redirect::TryAgain) if waits && tries < MOST_TRIES => {
                     tries += 1;
                     sleep(TRY_AGAIN).await;
                 }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tollkeeper_core::HostPort;
 
 use crate::connections::{Connections, jittered};
-use crate::driver::{Access, Client, Command, Driver, Fault, Line, Link, Reply};
+use crate::driver::{Access, Client, Command, Driver, Ear, Fault, Line, Link, Reply};
 use crate::examine::Wanted;
 
 mod resolver;
@@ -107,6 +107,14 @@ async fn listen(sentinel: Client, resolver: Arc<Resolver>) {
 pub(crate) struct Following {
     resolver: Arc<Resolver>,
     access: Access,
+}
+
+impl Following {
+    /// Listens to the master of this moment.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Ear, Fault> {
+        let place = self.resolver.master().await?;
+        self.access.client(&place, Wanted::Master)?.listen(channel).await
+    }
 }
 
 impl Driver for Following {

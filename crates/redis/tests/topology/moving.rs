@@ -80,6 +80,30 @@ async fn a_call_that_meets_keys_on_their_way_is_tried_again_for_a_little_while()
     assert_eq!(used(&answered), 2);
 }
 
+/// Checks that went together were refused together, though each had its one key here or there.
+#[tokio::test]
+async fn checks_that_go_together_are_parted_while_their_keys_are() {
+    let cluster = Cluster::of("redis-server", 2, 0, CALM, |launch| launch).unwrap();
+    let store = store_at(&cluster_url(&[cluster.nodes[0].server.port()])).await;
+    let (key, slot) = key_in(&store, 0);
+    let from = cluster.holder_as_told_by(0, slot).unwrap();
+    ask_limits(&store, &key, &["a", "b"]).await.unwrap();
+    cluster.begin_move(slot, from, 1 - from).unwrap();
+    cluster.move_key(&format!("rl:{{{key}}}:a:fw"), from, 1 - from).unwrap();
+    let asks = (0..32).map(|nth| {
+        let limit = if nth % 2 == 0 { "a" } else { "b" };
+        let (store, key) = (&store, &key);
+        async move { used(&ask_limits(store, key, &[limit]).await.unwrap()) }
+    });
+    let mut told = futures_util::future::join_all(asks).await;
+    told.sort_unstable();
+    let expected: Vec<_> = (2..18).flat_map(|used| [used, used]).collect();
+    assert_eq!(told, expected);
+    let parted = errors(&cluster.nodes[from].server, "TRYAGAIN")
+        + errors(&cluster.nodes[1 - from].server, "TRYAGAIN");
+    assert!(parted > 0, "they never went together");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_as_a_whole_is_never_out_of_reach() {
     let cluster = Cluster::of(peers::valkey().unwrap(), 2, 0, CALM, |launch| launch).unwrap();

@@ -10,10 +10,10 @@ use super::kit::*;
 use super::store::{cluster_url, sentinel_url};
 
 /// What a user of the servers needs, on a cluster too.
-const RIGHTS: &str = "resetkeys ~rl:* resetchannels -@all \
+const RIGHTS: &str = "resetkeys ~rl:* resetchannels &rl:* -@all \
     +evalsha +eval +time +hmget +hset +hlen +pttl +pexpireat +del +lrange +rpush +rpop +ltrim \
     +zrange +zrangebyscore +zscore +zadd +zrem +zremrangebyscore \
-    +info +ping +scan +hgetall +unlink \
+    +info +ping +scan +hgetall +unlink +publish +subscribe \
     +cluster|slots +cluster|info +asking";
 
 /// What a user of the sentinels needs.

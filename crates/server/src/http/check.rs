@@ -16,6 +16,7 @@ use tollkeeper_policy::{Attributes, nearest};
 use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
 use super::fields::Fields;
 use super::problem::Problem;
+use super::usual::Usual;
 use super::{Engine, encode};
 use crate::telemetry::deciding;
 use crate::wire::AppEngine;
@@ -46,14 +47,32 @@ impl<'b> Asked<'b> {
             ));
         }
         let algorithm = fields.text("algorithm")?;
-        let asked = Self {
+        Self {
             rule: fields.text("rule")?,
             limit: fields.text("limit")?,
             algorithm: algorithm.as_deref().map(algorithm_of).transpose()?,
             key: fields.text("key")?,
             cost: fields.whole("cost")?.unwrap_or(1),
+        }
+        .checked()
+    }
+
+    /// A check as nearly every body spells it; nothing where a longer look is needed.
+    pub(super) fn usual(body: &'b [u8]) -> Option<Self> {
+        let Usual { rule, limit, algorithm, key, cost } = Usual::read(body)?;
+        let asked = Self {
+            rule: rule.map(Cow::from),
+            limit: limit.map(Cow::from),
+            algorithm: algorithm.map(str::parse).transpose().ok()?,
+            key: key.map(Cow::from),
+            cost: cost.unwrap_or(1),
         };
-        match &asked {
+        asked.checked().ok()
+    }
+
+    /// The same, if its fields go together.
+    fn checked(self) -> Result<Self, Problem> {
+        match &self {
             Self { rule: Some(_), limit: Some(_), .. } => {
                 Err(Problem::bad_request("`rule` and `limit` exclude each other; send one of them"))
             }
@@ -66,7 +85,7 @@ impl<'b> Asked<'b> {
             Self { limit: Some(_), key: None, .. } => {
                 Err(Problem::missing("key", "who is counted, 1 to 1024 bytes"))
             }
-            _ => Ok(asked),
+            _ => Ok(self),
         }
     }
 
@@ -220,4 +239,74 @@ fn entry(at: usize, check: Value) -> Result<Entry, Problem> {
     let asked = Asked::take(&mut fields)?;
     fields.finish(&[&FIELDS, &["attributes"]])?;
     Ok(Entry::Named(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollkeeper_testkit::dice::Dice;
+
+    use super::*;
+
+    const PIECES: [&str; 32] = [
+        "{",
+        "}",
+        "{",
+        "}",
+        "\"key\":",
+        "\"rule\":",
+        "\"limit\":",
+        "\"cost\":",
+        "\"algorithm\":",
+        "\"key\" : ",
+        "\"a\"",
+        "\"a\"",
+        "\"gcra\"",
+        "\"10/s\"",
+        "\"\\u0061\"",
+        "\"é\"",
+        "\"\\n\"",
+        "1",
+        "0",
+        "18446744073709551615",
+        "18446744073709551616",
+        "1.0",
+        "1e3",
+        "-1",
+        "null",
+        "true",
+        ",",
+        ",",
+        " ",
+        "\n",
+        "[]",
+        "\"attributes\":{}",
+    ];
+
+    fn body(dice: &mut Dice) -> String {
+        if dice.one_in(4) {
+            return (0..dice.below(12)).map(|_| dice.pick(&PIECES)).collect();
+        }
+        // Nearly a check: fields with values that are nearly theirs.
+        let field = |dice: &mut Dice| {
+            format!("{}{}", dice.pick(&PIECES[4..10]), dice.pick(&PIECES[10..24]))
+        };
+        let fields: Vec<String> = (0..dice.below(5)).map(|_| field(dice)).collect();
+        format!("{{{}}}", fields.join(dice.pick(&[",", ", ", ",\n"])))
+    }
+
+    /// Who is answered at once asks for the same as it would after a longer look.
+    #[test]
+    fn what_is_read_at_once_is_what_a_longer_look_reads() {
+        let (mut dice, mut usual) = (Dice::new(11), 0);
+        for _ in 0..200_000 {
+            let body = body(&mut dice);
+            let Some(read) = Asked::usual(body.as_bytes()) else { continue };
+            let mut fields = Fields::read(body.as_bytes()).unwrap();
+            let looked = Asked::take(&mut fields).unwrap();
+            fields.finish(&[&FIELDS]).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{looked:?}"), "{body}");
+            usual += 1;
+        }
+        assert!(usual > 2_000, "only {usual} were usual");
+    }
 }

@@ -2,7 +2,7 @@
 //! here, up, and nowhere else.
 
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -24,7 +24,12 @@ fn ms(us: u64) -> u64 {
 
 /// The answer of the API: the decision as JSON, 200, 429 or 503, with headers.
 pub(crate) fn answer(verdict: &Verdict) -> Response {
-    let mut response = Response::new(Body::from(text(verdict)));
+    told(verdict).map(Body::from)
+}
+
+/// The same, as one text.
+pub(crate) fn told(verdict: &Verdict) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(text(verdict)));
     if !verdict.allowed() {
         *response.status_mut() = Refusal::Denied(verdict).status();
     }
@@ -110,11 +115,11 @@ pub(crate) fn lacking(rule: &str, part: &str) -> Response {
 #[must_use]
 pub fn decision(verdict: &Verdict) -> Value {
     // What was written can be read.
-    serde_json::from_str(&text(verdict)).unwrap_or_default()
+    serde_json::from_slice(&text(verdict)).unwrap_or_default()
 }
 
 /// The same as text.
-fn text(verdict: &Verdict) -> String {
+fn text(verdict: &Verdict) -> Vec<u8> {
     let mut out = Writer::with_capacity(USUAL_BYTES);
     let decision = verdict.decision();
     out.flag("{\"allowed\":", decision.allowed);
@@ -150,7 +155,7 @@ fn text(verdict: &Verdict) -> String {
         out.text(before, &handle.to_string());
     }
     out.raw("}");
-    out.into_text()
+    out.into_bytes()
 }
 
 fn one_limit(out: &mut Writer, before: &str, limit: &LimitVerdict<'_>) {

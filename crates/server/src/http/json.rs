@@ -3,35 +3,44 @@
 //! It is told in pairs: what stands before a value, such as `,"limit":`, and the value. So each
 //! field is two copies into the text, and the shape of the whole can be read where it is written.
 
-use std::fmt::Write;
+use std::io::Write;
 
-/// A text that becomes JSON.
-pub(super) struct Writer(String);
+/// A text that becomes JSON. What stands before a value is known where it is written, so each copy
+/// of it is a few moves: that is why these functions are inlined.
+pub(super) struct Writer(Vec<u8>);
 
 impl Writer {
     pub(super) fn with_capacity(bytes: usize) -> Self {
-        Self(String::with_capacity(bytes))
+        Self(Vec::with_capacity(bytes))
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
     /// Adds what is JSON already.
+    #[inline(always)]
     pub(super) fn raw(&mut self, text: &str) {
-        self.0.push_str(text);
+        self.0.extend_from_slice(text.as_bytes());
     }
 
+    #[inline(always)]
     pub(super) fn flag(&mut self, before: &str, value: bool) {
         self.raw(before);
         self.raw(if value { "true" } else { "false" });
     }
 
+    #[inline(always)]
     pub(super) fn whole(&mut self, before: &str, value: u64) {
         self.raw(before);
-        self.raw(itoa::Buffer::new().format(value));
+        self.number(value);
     }
 
+    fn number(&mut self, value: u64) {
+        self.0.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    #[inline(always)]
     pub(super) fn whole_or_null(&mut self, before: &str, value: Option<u64>) {
         match value {
             Some(value) => self.whole(before, value),
@@ -43,30 +52,37 @@ impl Writer {
     }
 
     /// A text of ours that needs no escapes.
+    #[inline(always)]
     pub(super) fn plain(&mut self, before: &str, value: &'static str) {
         self.raw(before);
-        self.0.push('"');
+        self.raw("\"");
         self.raw(value);
-        self.0.push('"');
+        self.raw("\"");
     }
 
+    #[inline(always)]
     pub(super) fn text(&mut self, before: &str, value: &str) {
         self.raw(before);
-        self.0.push('"');
-        if value.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-            self.0.push_str(value);
-        } else {
-            value.chars().for_each(|c| self.escaped(c));
-        }
-        self.0.push('"');
+        self.quoted(value);
     }
 
-    fn escaped(&mut self, c: char) {
-        match c {
-            '"' | '\\' => self.0.extend(['\\', c]),
-            // Writing to a string does not fail.
-            c if c < ' ' => drop(write!(self.0, "\\u{:04x}", u32::from(c))),
-            c => self.0.push(c),
+    fn quoted(&mut self, value: &str) {
+        self.0.push(b'"');
+        if value.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.raw(value);
+        } else {
+            value.bytes().for_each(|byte| self.escaped(byte));
+        }
+        self.0.push(b'"');
+    }
+
+    /// What is escaped is one byte; the others of a letter are none of these.
+    fn escaped(&mut self, byte: u8) {
+        match byte {
+            b'"' | b'\\' => self.0.extend([b'\\', byte]),
+            // Writing to memory does not fail.
+            byte if byte < b' ' => drop(write!(self.0, "\\u{byte:04x}")),
+            byte => self.0.push(byte),
         }
     }
 }
@@ -93,7 +109,7 @@ mod tests {
             "yes": true, "no": false, "most": u64::MAX, "some": 0, "none": null,
             "plain": "per-key/1s é", "strange": strange,
         });
-        let text = out.into_text();
+        let text = String::from_utf8(out.into_bytes()).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected, "{text}");
     }
 }

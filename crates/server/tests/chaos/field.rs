@@ -34,6 +34,7 @@ type App = Engine<RedisStore, MemoryStore<SystemClock>>;
 /// An engine with its choice, its callers, and what became of their requests.
 pub(crate) struct Party {
     pub(crate) choice: OnFailure,
+    plain: bool,
     pub(crate) engine: Arc<App>,
     pub(crate) samples: Arc<Mutex<Vec<Sample>>>,
     pub(crate) heard: Arc<Heard>,
@@ -49,21 +50,25 @@ impl Observer for Heard {
 }
 
 impl Party {
-    fn new(url: &RedisUrl, choice: OnFailure, timeout: &str) -> Self {
+    /// One that asks the server for every check by itself is `plain`; others tell denials again, and
+    /// let checks go together.
+    fn new(url: &RedisUrl, choice: OnFailure, plain: bool, timeout: &str) -> Self {
+        let denied_cache = if plain { "0" } else { "1s" };
         let policy = format!(
-            "store: {{ on_failure: {}, timeout: {timeout} }}
+            "store: {{ on_failure: {}, timeout: {timeout}, denied_cache: {denied_cache} }}
 rules:
   spent: {{ token_bucket: {{ capacity: {SPENT}, refill_rate: {SPENT}/day }} }}
   busy: {{ token_bucket: {{ capacity: 1000000, refill_rate: 1000000/s }} }}",
             choice.name()
         );
         let policy = Policy::parse(&policy, &|_| None).unwrap();
-        let store = RedisStore::open(url, Settings::default()).unwrap();
+        let settings = Settings { merge: !plain, ..Settings::default() };
+        let store = RedisStore::open(url, settings).unwrap();
         let local = MemoryStore::new(tollkeeper_memory::Settings::default(), SystemClock::new());
         let heard = Arc::new(Heard::default());
         let engine = Engine::guarded(policy, store, local, Arc::new(SystemTimer::new())).unwrap();
         let engine = Arc::new(engine.observed(Arc::clone(&heard) as Arc<dyn Observer>));
-        Self { choice, engine, samples: Arc::default(), heard }
+        Self { choice, plain, engine, samples: Arc::default(), heard }
     }
 
     fn count(&self, what: impl Fn(&Sample) -> bool) -> usize {
@@ -91,8 +96,9 @@ impl Field {
     /// limited rule is used up.
     pub(crate) async fn begin(url: &str, timeout: &str) -> Self {
         let Ok(StoreUrl::Redis(url)) = url.parse() else { panic!("{url}") };
+        let each = OnFailure::ALL.into_iter().flat_map(|choice| [(choice, false), (choice, true)]);
         let parties: Vec<Party> =
-            OnFailure::ALL.map(|choice| Party::new(&url, choice, timeout)).into();
+            each.map(|(choice, plain)| Party::new(&url, choice, plain, timeout)).collect();
         for party in &parties {
             party.engine.store().opened().await.unwrap();
         }
@@ -122,11 +128,11 @@ impl Field {
     }
 
     fn caller(&self, party: usize) -> JoinHandle<()> {
-        let Party { engine, samples, choice, .. } = &self.parties[party];
+        let Party { engine, samples, choice, plain, .. } = &self.parties[party];
         let (engine, samples) = (Arc::clone(engine), Arc::clone(samples));
         let (timer, phase) = (Arc::clone(&self.timer), Arc::clone(&self.phase));
         let (stop, asked) = (Arc::clone(&self.stop), self.asked.clone());
-        let key = choice.name();
+        let key = format!("{}{}", choice.name(), if *plain { ", plain" } else { "" });
         tokio::spawn(async move {
             let mut pace = interval(PACE);
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -137,7 +143,7 @@ impl Field {
                 }
                 let phase = Phase::of(phase.load(Ordering::SeqCst));
                 let began_us = timer.now_us();
-                let ask = Ask { target: Target::Rule(rule), key: Some(key), cost: 1 };
+                let ask = Ask { target: Target::Rule(rule), key: Some(&key), cost: 1 };
                 let verdict = engine.check(ask).await.unwrap();
                 let took_us = timer.now_us() - began_us;
                 samples.lock().unwrap().push(Sample {

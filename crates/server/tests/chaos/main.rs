@@ -1,8 +1,9 @@
 //! Real servers, real failures, under load: nobody waits past the deadline, nobody is admitted
 //! beyond the bound, and everything is well again by itself.
 //!
-//! Three engines, of which one fails open, one closed and one static, share a server while each of
-//! them is asked by several callers. One scenario runs at a time.
+//! Six engines share a server while each of them is asked by several callers: two fail open, two
+//! closed and two static, of which one each tells denials again and lets checks go together, and the
+//! other asks the server for every check by itself. One scenario runs at a time.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
