@@ -29,7 +29,7 @@ use crate::table::Table;
 /// ```
 #[derive(Debug)]
 pub struct MemoryStore<C = SystemClock> {
-    pub(crate) table: Table,
+    pub(crate) table: Box<Table>,
     pub(crate) counters: Counters,
     pub(crate) settings: Settings,
     pub(crate) clock: C,
@@ -46,7 +46,7 @@ impl<C: Clock> MemoryStore<C> {
     pub fn new(settings: Settings, clock: C) -> Self {
         let settings = Settings { max_keys: settings.max_keys.max(1), ..settings };
         let counters = Counters::default();
-        Self { table: Table::new(&settings), counters, settings, clock }
+        Self { table: Box::new(Table::new(&settings)), counters, settings, clock }
     }
 
     /// Decides one request: all of its limits or none, atomically, without waiting for anything
