@@ -13,10 +13,6 @@ use tollkeeper_redis::{RedisStore, Shards};
 /// A store that was chosen when the program ran.
 #[derive(Debug)]
 #[non_exhaustive]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one, and no pointer before it is worth more"
-)]
 pub enum AnyStore<C> {
     /// `memory://`
     Memory(MemoryStore<C>),
