@@ -141,7 +141,7 @@ impl<C: Clock> Store for AnyStore<C> {
 
     fn part(&self, key: &str) -> Part {
         match self {
-            Self::Memory(_) => Part::default(),
+            Self::Memory(store) => store.part(key),
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.part(key),
             #[cfg(feature = "redis")]
