@@ -20,7 +20,7 @@ const PROGRAMS: [(&str, &[&str]); 3] =
 const HEAD: &str = "\
 # Benchmarks
 
-Written by `cargo run --release -p tollkeeper-bench`, which takes about a quarter of an hour; `-- memory`, \
+Written by `cargo run --release -p tollkeeper-bench`, which takes about ten minutes; `-- memory`, \
 `-- redis` and `-- http` print one part. Peers that can be installed by their name run beside Tollkeeper, \
 in turns, in the same run: on a shared machine only such ratios mean anything. Numbers are medians of the \
 rounds, with the least and the most of them in brackets.
