@@ -75,10 +75,11 @@ fn every_session_prints_what_it_is_said_to() {
     folder.write("tollkeeper.yaml", file());
     let steps: Vec<Step> = blocks("console").into_iter().flat_map(steps).collect();
     assert!(steps.len() >= 5);
-    // One shell for all, as a reader has; the service has a port of the test's own.
+    // One shell for all, as a reader has; the service has a port of the test's own. It takes the
+    // place of its subshell, so that it ends with the test.
     let mut script = format!(
         "trap 'kill $(jobs -p)' EXIT\ntollkeeper() {{ case $1 in
-          serve) '{bin}' serve --listen {address} > service.log 2>&1 ;;
+          serve) exec '{bin}' serve --listen {address} > service.log 2>&1 ;;
           check) '{bin}' \"$@\" --url http://{address} ;;
           *) '{bin}' \"$@\" ;;
         esac; }}\n",
