@@ -28,6 +28,9 @@ const MOST_WAITING: usize = 1024;
 
 /// Sends requests that ask the same in one call.
 pub(crate) trait Carrier: Debug + Send + Sync + 'static {
+    /// Decides one request.
+    fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> impl Future<Output = Told> + Send;
+
     /// Decides what asks `terms` of keys that lie together, in order; an answer for each.
     fn carry(
         &self,
@@ -88,9 +91,9 @@ impl<C: Carrier> Merger<C> {
             Ok(goes) => goes,
             Err(waits) => return waits.await.unwrap_or_else(|_| Err(nobody())),
         };
-        let told = self.carrier.carry(&asked.terms, vec![asked.keys]).await;
+        let told = self.carrier.carry_one(&asked.terms, asked.keys).await;
         drop(departure);
-        told.into_iter().next().unwrap_or_else(|| Err(nobody()))
+        told
     }
 
     /// Lets one go, or else says where it will be told.

@@ -89,7 +89,9 @@ impl Servers {
             None => Err(unreadable()),
         }
     }
+}
 
+impl Carrier for Servers {
     async fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> Told {
         let call = terms.call(keys);
         match self.decide.run(&self.holder(&call), &call).await {
@@ -97,9 +99,7 @@ impl Servers {
             Err(fault) => Err(self.error(&fault)),
         }
     }
-}
 
-impl Carrier for Servers {
     async fn carry(&self, terms: &Terms, mut keys: Vec<Vec<String>>) -> Vec<Told> {
         let count = keys.len();
         if count == 1 {

@@ -18,6 +18,10 @@ struct OnDemand {
 }
 
 impl Carrier for OnDemand {
+    async fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> Told {
+        self.carry(terms, vec![keys]).await.remove(0)
+    }
+
     async fn carry(&self, _terms: &Terms, keys: Vec<Vec<String>>) -> Vec<Told> {
         let (answer, answered) = oneshot::channel();
         self.sent.lock().push_back((keys, answer));
@@ -42,6 +46,15 @@ impl Scene {
         let (merger, keys) = (Arc::clone(&self.merger), vec![key.to_owned()]);
         let asked = tokio::spawn(async move { merger.ask(0, Asked { terms, slot, keys }).await });
         settle().await;
+        asked
+    }
+
+    /// So many who ask for keys of one slot, one after the other.
+    async fn ask_for(&self, count: usize) -> Vec<tokio::task::JoinHandle<Told>> {
+        let mut asked = Vec::new();
+        for key in names(0, count) {
+            asked.push(self.ask(terms(1), 0, &key).await);
+        }
         asked
     }
 
@@ -91,10 +104,7 @@ async fn who_comes_alone_goes_at_once() {
 #[tokio::test]
 async fn who_waits_goes_with_all_who_wait_in_the_order_in_which_they_came() {
     let scene = Scene::new();
-    let mut asked = Vec::new();
-    for key in names(0, 6) {
-        asked.push(scene.ask(terms(1), 0, &key).await);
-    }
+    let asked = scene.ask_for(6).await;
     assert_eq!(scene.under_way(), [names(0, 1), names(1, 2)]);
     scene.answer().await;
     assert_eq!(scene.under_way(), [names(1, 2), names(2, 6)]);
@@ -151,10 +161,7 @@ async fn a_permit_has_a_call_of_its_own() {
 #[tokio::test]
 async fn who_has_given_up_is_not_sent() {
     let scene = Scene::new();
-    let mut asked = Vec::new();
-    for key in names(0, 5) {
-        asked.push(scene.ask(terms(1), 0, &key).await);
-    }
+    let asked = scene.ask_for(5).await;
     asked[3].abort();
     settle().await;
     scene.answer().await;
@@ -164,10 +171,7 @@ async fn who_has_given_up_is_not_sent() {
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_keeps_nobody_waiting() {
     let scene = Scene::new();
-    let mut asked = Vec::new();
-    for key in names(0, 3) {
-        asked.push(scene.ask(terms(1), 0, &key).await);
-    }
+    let asked = scene.ask_for(3).await;
     // Both that went alone give up: the third goes, and a fourth at once.
     asked[0].abort();
     asked[1].abort();
@@ -190,10 +194,7 @@ async fn a_call_that_nobody_waits_for_keeps_nobody_waiting() {
 #[tokio::test]
 async fn what_fails_fails_for_all_who_went() {
     let scene = Scene::new();
-    let mut asked = Vec::new();
-    for key in names(0, 5) {
-        asked.push(scene.ask(terms(1), 0, &key).await);
-    }
+    let asked = scene.ask_for(5).await;
     scene.answer().await;
     scene.answer().await;
     let (keys, answer) = scene.sent.lock().pop_front().unwrap();

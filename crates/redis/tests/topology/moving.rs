@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Handle;
 use tollkeeper_core::{Ran, Store};
+use tollkeeper_redis::RedisStore;
 use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::peers;
 
@@ -55,16 +56,22 @@ fn place(cluster: &Cluster, node: usize) -> String {
     format!("127.0.0.1:{}", cluster.nodes[node].server.port())
 }
 
-#[tokio::test]
-async fn a_call_that_meets_keys_on_their_way_is_tried_again_for_a_little_while() {
+/// A key whose slot leaves a node: of its limits `a` has gone and `b` has not.
+async fn half_moved() -> (Cluster, RedisStore, String, usize) {
     let cluster = Cluster::of("redis-server", 2, 0, CALM, |launch| launch).unwrap();
     let store = store_at(&cluster_url(&[cluster.nodes[0].server.port()])).await;
     let (key, slot) = key_in(&store, 0);
     let from = cluster.holder_as_told_by(0, slot).unwrap();
     ask_limits(&store, &key, &["a", "b"]).await.unwrap();
     cluster.begin_move(slot, from, 1 - from).unwrap();
+    cluster.move_key(&format!("rl:{{{key}}}:a:fw"), from, 1 - from).unwrap();
+    (cluster, store, key, from)
+}
+
+#[tokio::test]
+async fn a_call_that_meets_keys_on_their_way_is_tried_again_for_a_little_while() {
+    let (cluster, store, key, from) = half_moved().await;
     let name = |limit: &str| format!("rl:{{{key}}}:{limit}:fw");
-    cluster.move_key(&name("a"), from, 1 - from).unwrap();
     let tries = errors(&cluster.nodes[1 - from].server, "TRYAGAIN");
     ask_limits(&store, &key, &["a", "b"]).await.unwrap_err();
     let tries = errors(&cluster.nodes[1 - from].server, "TRYAGAIN")
@@ -83,13 +90,7 @@ async fn a_call_that_meets_keys_on_their_way_is_tried_again_for_a_little_while()
 /// Checks that went together were refused together, though each had its one key here or there.
 #[tokio::test]
 async fn checks_that_go_together_are_parted_while_their_keys_are() {
-    let cluster = Cluster::of("redis-server", 2, 0, CALM, |launch| launch).unwrap();
-    let store = store_at(&cluster_url(&[cluster.nodes[0].server.port()])).await;
-    let (key, slot) = key_in(&store, 0);
-    let from = cluster.holder_as_told_by(0, slot).unwrap();
-    ask_limits(&store, &key, &["a", "b"]).await.unwrap();
-    cluster.begin_move(slot, from, 1 - from).unwrap();
-    cluster.move_key(&format!("rl:{{{key}}}:a:fw"), from, 1 - from).unwrap();
+    let (cluster, store, key, from) = half_moved().await;
     let asks = (0..32).map(|nth| {
         let limit = if nth % 2 == 0 { "a" } else { "b" };
         let (store, key) = (&store, &key);
