@@ -35,12 +35,13 @@ const WITHOUT_TRACES: &[&str] = &[
 ];
 
 /// What `test` runs, the quick first.
-const STEPS: [(&str, &[&str]); 6] = [
+const STEPS: [(&str, &[&str]); 7] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lint", LINT),
     ("features", &["check", "-p", "tollkeeper", "--no-default-features", "--quiet"]),
     ("without traces", WITHOUT_TRACES),
     ("test", &["test", "--workspace", "--features", "tollkeeper/axum", "--quiet"]),
+    ("ceilings", &["test", "--release", "-p", "tollkeeper-paths", "--quiet"]),
     ("document", &["doc", "--workspace", "--no-deps", "--quiet"]),
 ];
 

@@ -1,0 +1,215 @@
+//! The table's bounds: how many keys, what a full table does, and what a flood costs.
+
+use tollkeeper_core::{Answer, Check, Filter, ManualClock, Quota, Rate, Request, Ticket, WhenFull};
+use tollkeeper_memory::{MemoryStore, Settings};
+
+type Store = MemoryStore<ManualClock>;
+
+fn store(max_keys: usize, when_full: WhenFull) -> (Store, ManualClock) {
+    let clock = ManualClock::at(1_700_000_000_000_000);
+    (
+        MemoryStore::new(Settings { max_keys, when_full, ..Settings::default() }, clock.clone()),
+        clock,
+    )
+}
+
+fn per_minute(count: u64) -> Quota {
+    Quota::token_bucket(count, Rate::new(count, 60_000_000).unwrap()).unwrap()
+}
+
+fn ask(store: &Store, quota: &Quota, key: &str, cost: u64) -> Answer {
+    let check = Check { limit: "api", quota, key, cost, shadow: false };
+    store.decide_now(&Request::new([check], None).unwrap()).unwrap()
+}
+
+fn keys(store: &Store) -> usize {
+    store.inspect_now(Filter::default(), usize::MAX).len()
+}
+
+#[test]
+fn a_full_table_evicts_the_entry_nearest_to_being_as_new() {
+    let (store, _) = store(10, WhenFull::Evict);
+    let quota = per_minute(100);
+    // Ten keys that owe from 10 to 100 tokens; a sample of 8 misses some.
+    for nth in 1..=10u64 {
+        ask(&store, &quota, &format!("key {nth}"), 10 * nth);
+    }
+    for nth in 0..50 {
+        ask(&store, &quota, &format!("new {nth}"), 1);
+        assert_eq!(keys(&store), 10);
+    }
+    assert_eq!(store.stats().evicted, 50);
+    // The one that owes most is still at its limit.
+    assert!(!ask(&store, &quota, "key 10", 1).allowed);
+}
+
+#[test]
+fn a_full_table_that_denies_denies_new_keys_alone() {
+    let (store, clock) = store(3, WhenFull::Deny);
+    let quota = per_minute(60);
+    for key in ["a", "b", "c"] {
+        assert!(ask(&store, &quota, key, 1).allowed);
+    }
+    let denied = ask(&store, &quota, "d", 1);
+    assert!(!denied.allowed);
+    // A second refills one token, which is when a place comes free.
+    assert_eq!(denied.outcomes()[0].retry_after_us, Some(1_000_000));
+    assert!(ask(&store, &quota, "a", 1).allowed, "a known key is decided as ever");
+    assert!(ask(&store, &quota, "e", 0).allowed, "a look needs no place");
+    assert_eq!((keys(&store), store.stats().denied_full), (3, 1));
+
+    clock.advance(2_000_000);
+    assert!(ask(&store, &quota, "d", 1).allowed, "what has expired makes room");
+}
+
+#[test]
+fn a_full_table_that_allows_forgets_new_keys() {
+    let (store, _) = store(1, WhenFull::Allow);
+    let quota = per_minute(1);
+    assert!(ask(&store, &quota, "a", 1).allowed);
+    for _ in 0..5 {
+        let answer = ask(&store, &quota, "b", 1);
+        assert!(answer.allowed && answer.charged_at_us.is_none());
+    }
+    assert!(!ask(&store, &quota, "a", 1).allowed, "a known key is decided as ever");
+    assert_eq!((keys(&store), store.stats().allowed_full), (1, 5));
+}
+
+#[test]
+fn a_denial_for_want_of_room_charges_nothing_and_takes_no_place() {
+    let (store, _) = store(2, WhenFull::Deny);
+    let quota = per_minute(10);
+    ask(&store, &quota, "known", 1);
+    let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
+    // Needs two places where there is one.
+    let request = Request::new(["known", "x", "y"].map(check), None).unwrap();
+    assert!(!store.decide_now(&request).unwrap().allowed);
+    assert_eq!(ask(&store, &quota, "known", 0).outcomes()[0].remaining, 9);
+    assert!(ask(&store, &quota, "z", 1).allowed, "the place is free again");
+}
+
+#[test]
+fn reservations_are_bounded_and_a_refused_one_charges_nothing() {
+    let (store, clock) = store(2, WhenFull::Evict);
+    let quota = per_minute(10);
+    let reserve = |id: u128| {
+        let check = Check { limit: "api", quota: &quota, key: "a", cost: 1, shadow: false };
+        let ticket = Ticket { id, reserve_for_us: Some(1_000_000) };
+        store.decide_now(&Request::new([check], Some(ticket)).unwrap())
+    };
+    assert!(reserve(1).is_ok() && reserve(2).is_ok());
+    let error = reserve(3).unwrap_err();
+    assert_eq!(error.ran(), tollkeeper_core::Ran::No);
+    assert_eq!(error.to_string(), "all 2 places for reservations are taken");
+    assert_eq!(ask(&store, &quota, "a", 0).outcomes()[0].remaining, 8);
+    clock.advance(1_000_000);
+    // Sweeping is a few entries a call.
+    (0..40).for_each(|_| drop(ask(&store, &quota, "a", 0)));
+    assert!(reserve(4).is_ok());
+}
+
+#[test]
+fn idle_keys_are_swept_by_ordinary_calls() {
+    let (store, clock) = store(1_000_000, WhenFull::Evict);
+    let quota = per_minute(60);
+    for nth in 0..10_000 {
+        ask(&store, &quota, &format!("idle {nth}"), 1);
+    }
+    clock.advance(3_600_000_000);
+    for nth in 0..60_000 {
+        ask(&store, &quota, &format!("busy {}", nth % 500), 1);
+    }
+    assert!(store.stats().keys <= 600, "{:?}", store.stats());
+}
+
+/// Bytes of this process that are in memory.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn ten_million_keys_flood_in_and_a_key_at_its_limit_stays_denied() {
+    let (store, clock) = store(1_000_000, WhenFull::Evict);
+    let quota = per_minute(100);
+    assert!(ask(&store, &quota, "victim", 100).allowed);
+    let mut after_two_million = 0;
+    let mut key = String::new();
+    for nth in 0..10_000_000u64 {
+        use std::fmt::Write;
+        key.clear();
+        write!(key, "flood:{nth}").unwrap();
+        assert!(ask(&store, &quota, &key, 1).allowed);
+        if nth % 100_000 == 0 {
+            clock.advance(1);
+            assert!(!ask(&store, &quota, "victim", 1).allowed, "after {nth} others");
+        }
+        if nth == 2_000_000 {
+            after_two_million = resident_bytes();
+        }
+    }
+    let stats = store.stats();
+    assert!(stats.keys <= 1_000_000 && stats.evicted >= 8_900_000, "{stats:?}");
+    let grown = resident_bytes().saturating_sub(after_two_million);
+    assert!(grown < 64 << 20, "{grown} bytes more after ten million keys than after two");
+}
+
+#[test]
+fn a_limit_by_itself_is_decided_as_in_a_request() {
+    let ((one, one_clock), (other, other_clock)) =
+        (store(100, WhenFull::Evict), store(100, WhenFull::Evict));
+    let quota = per_minute(3);
+    for step in 0..40u64 {
+        let key = if step % 3 == 0 { "a" } else { "b" };
+        let check =
+            Check { limit: "api", quota: &quota, key, cost: step % 4, shadow: step % 7 == 0 };
+        let alone = one.check_now(&check).unwrap();
+        let asked = other.decide_now(&Request::new([check], None).unwrap()).unwrap();
+        assert_eq!(alone.outcome, asked.outcomes()[0]);
+        assert_eq!(alone.charged.then_some(alone.now_us), asked.charged_at_us);
+        one_clock.advance(5_000_000);
+        other_clock.advance(5_000_000);
+    }
+    let permits = Quota::concurrency(1, 1).unwrap();
+    let check = Check { limit: "api", quota: &permits, key: "a", cost: 1, shadow: false };
+    assert!(one.check_now(&check).is_err(), "permits need a name");
+    let empty = Check { limit: "api", quota: &quota, key: "", cost: 1, shadow: false };
+    assert!(one.check_now(&empty).is_err());
+}
+
+/// A clock of a machine whose processors differ by a little.
+#[derive(Debug)]
+struct Uneven(std::sync::Mutex<Vec<u64>>);
+
+impl tollkeeper_core::Clock for Uneven {
+    fn now_us(&self) -> u64 {
+        self.0.lock().unwrap().pop().unwrap()
+    }
+
+    fn may_step_back(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_reading_before_another_threads_does_not_drain_twice() {
+    // A token a microsecond, all ten taken. Of the readings each comes after the one before, but the
+    // second and fourth are a little old.
+    let readings = vec![1_002, 1_000, 1_002, 999, 1_000];
+    let store = MemoryStore::new(Settings::default(), Uneven(readings.into()));
+    let quota = Quota::token_bucket(10, Rate::new(1, 1).unwrap()).unwrap();
+    let check = Check { limit: "api", quota: &quota, key: "hot", cost: 10, shadow: false };
+    let seen = |cost| {
+        let checked = store.check_now(&Check { cost, ..check }).unwrap();
+        (checked.now_us, checked.outcome.remaining)
+    };
+    // The first goes the long way, since the key is new.
+    assert_eq!(seen(10), (1_000, 0));
+    assert_eq!(seen(1), (1_000, 0));
+    assert_eq!(seen(2), (1_002, 0));
+    let both = [check, Check { limit: "other", ..check }].map(|check| Check { cost: 1, ..check });
+    let answer = store.decide_now(&Request::new(both, None).unwrap()).unwrap();
+    // Two limits may lie in two shards, and the request in the later of their times.
+    assert_eq!((answer.now_us, answer.outcomes()[0].remaining), (1_002, 0));
+    assert_eq!(seen(0), (1_002, 0));
+}

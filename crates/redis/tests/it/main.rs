@@ -1,0 +1,19 @@
+//! The store on real servers: one, sentinels, clusters. What needs several processes of ours is beside.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod conformance;
+mod connections;
+mod merging;
+mod scripts;
+mod server;
+#[path = "../kit/store.rs"]
+mod store;
+mod topology;
+#[path = "../kit/until.rs"]
+mod until;

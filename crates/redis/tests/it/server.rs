@@ -1,0 +1,103 @@
+//! What only a real server with its own clock can show: the life of keys, and forgotten scripts.
+
+use std::path::Path;
+
+use tollkeeper_core::{
+    Amendment, Change, Check, Filter, LeakMode, Quota, Rate, Request, Store, Ticket,
+};
+use tollkeeper_redis::{RedisStore, Settings};
+use tollkeeper_testkit::peers;
+use tollkeeper_testkit::redis_server::RedisServer;
+
+use crate::store;
+
+struct Fixture {
+    store: RedisStore,
+    server: RedisServer,
+}
+
+impl Fixture {
+    async fn start(program: impl AsRef<Path>) -> Self {
+        let server = RedisServer::start(program, &[]).unwrap();
+        let store = store::store_on(server.port(), Settings::default()).await;
+        Self { store, server }
+    }
+
+    async fn ask(&self, quota: &Quota, cost: u64, ticket: Ticket) -> tollkeeper_core::Answer {
+        let check = Check { limit: "api", quota, key: "alice", cost, shadow: false };
+        let request = Request::new([check], Some(ticket)).unwrap();
+        self.store.decide(&[request]).await.remove(0).unwrap()
+    }
+}
+
+/// So long that its edge does not fall into a test.
+const MAX_WINDOW_US: u64 = 400 * 86_400_000_000;
+
+fn quotas() -> Vec<Quota> {
+    let rate = Rate::new(7, 13_000_000).unwrap();
+    vec![
+        Quota::token_bucket(10, rate).unwrap(),
+        Quota::gcra(10, rate).unwrap(),
+        Quota::leaking_bucket(10, rate, LeakMode::Shape, None).unwrap(),
+        Quota::fixed_window(10, 60_000_000).unwrap(),
+        Quota::sliding_window_log(10, 60_000_000).unwrap(),
+        Quota::sliding_window_counter(10, 60_000_000).unwrap(),
+        Quota::concurrency(10, 60_000_000).unwrap(),
+    ]
+}
+
+#[tokio::test]
+async fn every_key_has_a_life_that_is_long_enough_and_not_much_longer() {
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        for (nth, quota) in (1u128..).zip(quotas()) {
+            let reserve_for_us = (!matches!(quota, Quota::Concurrency(_))).then_some(30_000_000);
+            let ticket = Ticket { id: nth, reserve_for_us };
+            let answer = fixture.ask(&quota, 3, ticket).await;
+            let reset_us = i64::try_from(answer.outcomes()[0].reset_after_us).unwrap();
+            let name = format!("rl:{{alice}}:api:{}", quota.algorithm().suffix());
+            // When it ends, in milliseconds since the epoch, does not change while the test runs.
+            let ends = fixture.server.command(&["PEXPIRETIME", &name]).unwrap();
+            let fresh_at_us = i64::try_from(answer.now_us).unwrap() + reset_us;
+            let late_us = ends.integer().unwrap() * 1000 - fresh_at_us;
+            assert!((0..=reset_us + 2_000).contains(&late_us), "{name}: {late_us} µs late");
+        }
+        let keys = fixture.server.command(&["DBSIZE"]).unwrap();
+        assert_eq!(keys.integer(), Some(7 + 6));
+        assert_eq!(fixture.server.keys_without_ttl().unwrap(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_the_server_has_forgotten_is_sent_again() {
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
+        for used in 1..=3u64 {
+            let answer = fixture.ask(&quota, 1, Ticket { id: 1, reserve_for_us: None }).await;
+            assert_eq!(answer.outcomes()[0].remaining, 10 - used);
+            fixture.server.command(&["SCRIPT", "FLUSH"]).unwrap();
+        }
+        let change = Change::Refund { units: 3, charged_at_us: None };
+        let amendment = Amendment { limit: "api", quota: &quota, key: "alice", change };
+        assert!(fixture.store.amend(&[amendment]).await.remove(0).is_ok());
+        let left = fixture.ask(&quota, 0, Ticket { id: 1, reserve_for_us: None }).await;
+        assert_eq!(left.outcomes()[0].remaining, 10);
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing() {
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
+        fixture.server.command(&["SET", "rl:{alice}:api:fw", "not ours"]).unwrap();
+        let wide = Check { limit: "wide", quota: &quota, key: "alice", cost: 1, shadow: false };
+        let taken = Check { limit: "api", ..wide };
+        let request = Request::new([wide, taken], None).unwrap();
+        let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();
+        assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+        let filter = Filter { limits: Some(&["wide"]), key: None };
+        assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
+    }
+}

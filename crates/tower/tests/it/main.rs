@@ -1,0 +1,7 @@
+//! The layer around real services.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod client_ip;
+mod layer;
+mod unheard;
