@@ -72,7 +72,7 @@ fn store() -> MemoryStore<ManualClock> {
 fn decide(times: u64, algorithm: Algorithm) {
     let store = store();
     let quota = LIMIT.parse::<ShortLimit>().unwrap().quota(Some(algorithm)).unwrap();
-    let check = Check { limit: "api", quota: &quota, key: "user:12345", cost: 1, shadow: false };
+    let check = Check::new("api", &quota, "user:12345", 1);
     for _ in 0..times {
         let asked = Asked::new([black_box(check)], None).unwrap();
         assert!(black_box(store.decide_now(&asked).unwrap()).allowed);

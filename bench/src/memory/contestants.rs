@@ -61,7 +61,7 @@ impl Ours {
 
 impl Contestant for Ours {
     fn allows(&self, key: &String) -> bool {
-        let check = Check { limit: "api", quota: &self.quota, key, cost: 1, shadow: false };
+        let check = Check::new("api", &self.quota, key, 1);
         self.store.check_now(&check).unwrap().outcome.allowed
     }
 }

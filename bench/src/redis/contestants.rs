@@ -8,7 +8,9 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, IntoConnectionInfo};
-use tollkeeper_core::{Check, Quota, Rate, RedisAddress, RedisUrl, Request, Store, Ticket};
+use tollkeeper_core::{
+    Check, Consistency, Quota, Rate, RedisAddress, RedisUrl, Request, Store, Ticket,
+};
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::dice::Dice;
 
@@ -64,8 +66,7 @@ impl Contestant {
             }
             Kind::Ours { store, limits } => {
                 let key = format!("user:{nth}");
-                let check =
-                    |(limit, quota)| Check { limit, quota, key: &key, cost: 1, shadow: false };
+                let check = |(limit, quota)| Check::new(limit, quota, &key, 1);
                 let checks = limits.iter().map(|(limit, quota)| check((limit.as_str(), quota)));
                 let request = Request::new(checks, None).unwrap();
                 let answers = store.decide(&[request]).await;
@@ -173,8 +174,13 @@ impl Permits {
         let id = self.ask(held).await;
         let change = tollkeeper_core::Change::Release { id };
         let key = held.to_string();
-        let amendment =
-            tollkeeper_core::Amendment { limit: "permits", quota: &self.quota, key: &key, change };
+        let amendment = tollkeeper_core::Amendment {
+            limit: "permits",
+            quota: &self.quota,
+            key: &key,
+            change,
+            consistency: Consistency::Exact,
+        };
         let amended = self.store.amend(&[amendment]).await;
         assert_eq!(amended[0], Ok(tollkeeper_core::Amended::Done { forgiven: 0 }));
     }
@@ -182,8 +188,7 @@ impl Permits {
     async fn ask(&self, held: usize) -> u128 {
         let id = 1 + self.next.fetch_add(1, Ordering::Relaxed) as u128;
         let key = held.to_string();
-        let check =
-            Check { limit: "permits", quota: &self.quota, key: &key, cost: 1, shadow: false };
+        let check = Check::new("permits", &self.quota, &key, 1);
         let request = Request::new([check], Some(Ticket { id, reserve_for_us: None })).unwrap();
         assert!(self.store.decide(&[request]).await[0].as_ref().unwrap().allowed);
         id

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::consistency::Consistency;
 use crate::limits::{MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_RESERVATION_US};
 use crate::quota::Quota;
 
@@ -18,9 +19,17 @@ pub struct Check<'a> {
     pub cost: u64,
     /// Whether the limit only counts and never denies.
     pub shadow: bool,
+    /// Who decides it, where the store is shared.
+    pub consistency: Consistency,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    /// A limit that denies, and that the store decides.
+    #[must_use]
+    pub fn new(limit: &'a str, quota: &'a Quota, key: &'a str, cost: u64) -> Self {
+        Self { limit, quota, key, cost, shadow: false, consistency: Consistency::Exact }
+    }
+
     /// Whether both name the same stored state.
     #[must_use]
     pub fn same_state(&self, other: &Check<'_>) -> bool {
@@ -151,7 +160,7 @@ mod tests {
     use super::*;
 
     fn check<'a>(quota: &'a Quota, key: &'a str, cost: u64) -> Check<'a> {
-        Check { limit: "api", quota, key, cost, shadow: false }
+        Check { limit: "api", quota, key, cost, shadow: false, consistency: Consistency::Exact }
     }
 
     #[test]

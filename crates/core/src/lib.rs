@@ -10,6 +10,7 @@
 pub mod algorithm;
 mod check;
 mod clock;
+pub mod consistency;
 mod decision;
 mod describe;
 pub mod limits;
@@ -25,6 +26,7 @@ mod text;
 pub use algorithm::{Admission, Algorithm, UnknownAlgorithm};
 pub use check::{Check, Request, RequestError, Ticket, validate_key};
 pub use clock::{Clock, ManualClock};
+pub use consistency::{Consistency, Unsuited};
 pub use decision::{Answer, Decision, Outcome};
 pub use describe::{Field, describe, describe_raw, state_name};
 pub use part::{Colocate, MAX_SHARDS, Part};
@@ -33,6 +35,7 @@ pub use rate::Rate;
 pub use redis_url::{HostPort, RedisAddress, RedisUrl, Secret};
 pub use state::{State, Step};
 pub use store::{
-    Amended, Amendment, Change, Entry, Filter, Hears, Ran, Store, StoreError, WhenFull,
+    Amended, Amendment, Change, Drawn, Entry, Filter, Hears, Ran, Store, StoreError, WhenFull,
+    drawn,
 };
 pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};

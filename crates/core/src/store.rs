@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
 use crate::check::Request;
+use crate::consistency::Consistency;
 use crate::decision::Answer;
 use crate::part::Part;
 use crate::quota::Quota;
@@ -105,6 +106,8 @@ pub struct Amendment<'a> {
     pub quota: &'a Quota,
     /// Whose state.
     pub key: &'a str,
+    /// Who decides it, where the store is shared.
+    pub consistency: Consistency,
     /// What to change.
     pub change: Change,
 }
@@ -142,6 +145,18 @@ pub enum Change {
         /// How many may be left.
         units: u64,
     },
+    /// Takes units in advance, to be spent elsewhere: as [`drawn`](crate::drawn) says.
+    Draw {
+        /// How many are wanted.
+        most: u64,
+        /// How many there should be at least, if there are so many.
+        least: u64,
+    },
+    /// Takes units that were spent elsewhere, whether they fit or not, up to one further limit.
+    Spend {
+        /// How many.
+        units: u64,
+    },
 }
 
 /// What became of an [`Amendment`].
@@ -153,10 +168,39 @@ pub enum Amended {
         /// Units beyond one further capacity of debt, which nobody pays.
         forgiven: u64,
     },
+    /// Units were drawn or spent.
+    Drawn(Drawn),
     /// It had taken effect before; nothing changed.
     Repeated,
     /// There is nothing of that name, or no longer; nothing changed.
     Unknown,
+}
+
+/// What became of units that are spent elsewhere, and how the state is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// How many were taken.
+    pub units: u64,
+    /// How many are left for others.
+    pub left: u64,
+    /// Until the state is as new.
+    pub reset_after_us: u64,
+    /// The store's time of it.
+    pub at_us: u64,
+}
+
+/// How many units a draw takes where `left` are left: half of them, so that others find some, but
+/// no more than `most`. Where half is below `least`, it is that, if there are so many.
+///
+/// ```
+/// use tollkeeper_core::drawn;
+/// assert_eq!((drawn(100, 20, 1), drawn(30, 20, 1), drawn(1, 20, 1)), (20, 15, 1));
+/// assert_eq!((drawn(10, 20, 7), drawn(10, 20, 11), drawn(0, 20, 1)), (7, 5, 0));
+/// ```
+#[must_use]
+pub fn drawn(left: u64, most: u64, least: u64) -> u64 {
+    let needed = if least <= left { least } else { 0 };
+    left.div_ceil(2).max(needed).min(most)
 }
 
 /// Which states are meant: those that match everything that is given.

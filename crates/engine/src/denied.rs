@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn check<'a>(quota: &'a Quota, key: &'a str, cost: u64) -> [Check<'a>; 1] {
-        [Check { limit: "api", quota, key, cost, shadow: false }]
+        [Check::new("api", quota, key, cost)]
     }
 
     #[test]

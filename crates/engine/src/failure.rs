@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Change, Check, Outcome, Quota, Request, Store, StoreError, Ticket,
+    Amended, Amendment, Answer, Change, Check, Consistency, Outcome, Quota, Request, Store,
+    StoreError, Ticket,
 };
 use tollkeeper_policy::OnFailure;
 
@@ -130,7 +131,13 @@ impl<L: Store> Fallback<L> {
             let left = u128::from(outcome.remaining) * u128::from(quota.limit());
             let left = left / u128::from(outcome.limit.max(1));
             let change = Change::LeaveAtMost { units: u64::try_from(left).unwrap_or(u64::MAX) };
-            let amendment = Amendment { limit: met.limit, quota, key: met.key, change };
+            let amendment = Amendment {
+                limit: met.limit,
+                quota,
+                key: met.key,
+                change,
+                consistency: Consistency::Exact,
+            };
             // A table that is full has counted that.
             let _ = self.local.amend(&[amendment]).await;
         }
@@ -167,6 +174,7 @@ impl<L: Store> Fallback<L> {
                 quota,
                 key: met.key,
                 change: change(&met),
+                consistency: Consistency::Exact,
             })
             .collect();
         self.local.amend(&amendments).await

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollkeeper_core::{Algorithm, Check, Quota, Request, ShortLimit, Ticket, format_duration};
+use tollkeeper_core::{
+    Algorithm, Check, Consistency, Quota, Request, ShortLimit, Ticket, format_duration,
+};
 use tollkeeper_policy::{CompactString, Limit, Meeting, Met as MetRule, OnFailure, Policy, Rule};
 
 use crate::ask::{Ask, GLOBAL_KEY, Target};
@@ -46,7 +48,14 @@ pub(crate) struct MetLimit<'a> {
 impl<'a> MetLimit<'a> {
     /// The check of it by another quota of the same algorithm, such as a share.
     pub(crate) fn check(&self, quota: &'a Quota, cost: u64) -> Check<'a> {
-        Check { limit: self.limit, quota, key: self.key, cost, shadow: self.shadow }
+        Check {
+            limit: self.limit,
+            quota,
+            key: self.key,
+            cost,
+            shadow: self.shadow,
+            consistency: Consistency::Exact,
+        }
     }
 }
 

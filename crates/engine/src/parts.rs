@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Amendment, Answer, Bucket, Change, Check, Outcome, Part, Quota, Request, RequestError, Store,
-    Ticket,
+    Amendment, Answer, Bucket, Change, Check, Consistency, Outcome, Part, Quota, Request,
+    RequestError, Store, Ticket,
 };
 
 mod whole;
@@ -248,7 +248,10 @@ pub(crate) fn undoing<'a>(
         }
         _ => changes.push(refund),
     }
-    changes.into_iter().map(|change| Amendment { limit, quota, key, change }).collect()
+    changes
+        .into_iter()
+        .map(|change| Amendment { limit, quota, key, change, consistency: Consistency::Exact })
+        .collect()
 }
 
 /// How long a bucket drains what was in it before the charge. A refund takes a charge to drain from

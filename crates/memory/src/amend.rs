@@ -1,6 +1,6 @@
 //! What changes after the decision: refunds, settled reservations, released and renewed permits.
 
-use tollkeeper_core::{Amended, Amendment, Change, Clock, Quota, State};
+use tollkeeper_core::{Amended, Amendment, Change, Clock, Drawn, Quota, State, drawn};
 
 use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
@@ -33,6 +33,8 @@ pub(crate) fn amend(
         Change::Release { id } => target.release(id),
         Change::Renew { id } => target.renew(id),
         Change::LeaveAtMost { units } => target.leave_at_most(units),
+        Change::Draw { most, least } => target.draw(most, least),
+        Change::Spend { units } => target.spend(units),
         _ => Amended::Unknown,
     }
 }
@@ -126,18 +128,41 @@ impl Target<'_, '_> {
     }
 
     fn leave_at_most(&mut self, units: u64) -> Amended {
-        let Under { quota, now_us, .. } = self.under;
-        if matches!(quota, Quota::Concurrency(_)) {
+        if matches!(self.under.quota, Quota::Concurrency(_)) {
             return Amended::Unknown;
         }
-        let left = self.live().and_then(|at| {
-            self.shard.work(at, self.under, |state| (state.remaining(quota, now_us), false))
-        });
-        let left = left.unwrap_or(quota.limit());
+        let (left, _) = self.left();
         if left <= units {
             return DONE;
         }
         Amended::Done { forgiven: self.overcharge(left - units) }
+    }
+
+    /// What is left, and the time until the state is as new.
+    fn left(&mut self) -> (u64, u64) {
+        let Under { quota, now_us, .. } = self.under;
+        let numbers = self.live().and_then(|at| {
+            self.shard.work(at, self.under, |state| {
+                let numbers = (state.remaining(quota, now_us), state.reset_after_us(quota, now_us));
+                (numbers, false)
+            })
+        });
+        numbers.unwrap_or((quota.limit(), 0))
+    }
+
+    fn draw(&mut self, most: u64, least: u64) -> Amended {
+        let units = drawn(self.left().0, most, least);
+        self.spend(units)
+    }
+
+    fn spend(&mut self, units: u64) -> Amended {
+        if matches!(self.under.quota, Quota::Concurrency(_)) {
+            return Amended::Unknown;
+        }
+        let forgiven = if units > 0 { self.overcharge(units) } else { 0 };
+        let (left, reset_after_us) = self.left();
+        let at_us = self.now_us;
+        Amended::Drawn(Drawn { units: units - forgiven, left, reset_after_us, at_us })
     }
 
     fn release(&mut self, id: u128) -> Amended {

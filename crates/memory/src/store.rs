@@ -21,8 +21,7 @@ use crate::table::Table;
 ///
 /// let store = MemoryStore::default();
 /// let quota = Quota::fixed_window(1, 60_000_000)?;
-/// let check = Check { limit: "api", quota: &quota, key: "alice", cost: 1, shadow: false };
-/// let request = Request::new([check], None)?;
+/// let request = Request::new([Check::new("api", &quota, "alice", 1)], None)?;
 /// assert!(store.decide_now(&request)?.allowed);
 /// assert!(!store.decide_now(&request)?.allowed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -159,7 +158,7 @@ mod tests {
         for nth in 0..40_000 / checks_each {
             clock.advance(7);
             let keys: Vec<String> = (0..checks_each).map(|at| format!("{nth}.{at}")).collect();
-            let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
+            let check = |key| Check::new("api", &quota, key, 1);
             let request = Request::new(keys.iter().map(|key| check(key)), None).unwrap();
             let mut touched = 0;
             let answer = store.decide_request(&request, &mut touched).unwrap();

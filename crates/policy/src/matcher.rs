@@ -5,7 +5,7 @@
 
 use compact_str::CompactString;
 use smallvec::SmallVec;
-use tollkeeper_core::Check;
+use tollkeeper_core::{Check, Consistency};
 
 use crate::policy::Policy;
 use crate::request::RequestView;
@@ -143,6 +143,7 @@ impl Policy {
                 key: &met.key,
                 cost: met.cost,
                 shadow,
+                consistency: Consistency::Exact,
             })
         })
     }

@@ -4,7 +4,7 @@ use std::iter::once;
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, LeakMode, Outcome, Quota,
+    Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, Drawn, LeakMode, Outcome, Quota,
     Request, StoreError, Ticket,
 };
 
@@ -154,35 +154,44 @@ pub(crate) fn amend_call(
     now_us: Option<u64>,
     amendment: &Amendment<'_>,
 ) -> Result<Call, StoreError> {
-    let Amendment { limit, quota, key, change } = *amendment;
+    let Amendment { limit, quota, key, change, .. } = *amendment;
     let algorithm = quota.algorithm();
     let mut call = Call { algorithm: Some(algorithm), ..Call::default() };
     call.keys.push(state_key(naming, limit, algorithm, key));
-    let (verb, charged_at_us, units, permit) = match change {
+    let (verb, detail, units, permit) = match change {
         Change::Refund { units, charged_at_us } => ("refund", charged_at_us, units, None),
         Change::Settle { id, actual } => {
             call.keys.push(record_key(&call.keys[0], id));
             ("settle", None, actual, None)
         }
         Change::LeaveAtMost { units } => ("leave_at_most", None, units, None),
+        Change::Draw { most, least } => ("draw", Some(least), most, None),
+        Change::Spend { units } => ("spend", None, units, None),
         Change::Release { id } => ("release", None, 0, Some(id)),
         Change::Renew { id } => ("renew", None, 0, Some(id)),
         _ => return Err(StoreError::did_not_run("this change is not known here")),
     };
-    call.args.extend([or_empty(now_us), verb.to_owned(), or_empty(charged_at_us)]);
+    call.args.extend([or_empty(now_us), verb.to_owned(), or_empty(detail)]);
     call.args.push(channel(naming.prefix));
     call.args.push(units.to_string());
     call.args.extend(parameters(quota, permit));
     Ok(call)
 }
 
-/// The amending script's numbers: what became of it, and the units forgiven.
-pub(crate) fn amended((what, forgiven): (i64, u64)) -> Amended {
-    match what {
-        1 => Amended::Done { forgiven },
-        2 => Amended::Repeated,
-        _ => Amended::Unknown,
-    }
+/// The amending script's numbers: what became of it, and the units forgiven, or those drawn and how
+/// the state is.
+pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
+    let mut wholes = numbers.iter().map(|number| u64::try_from(*number).unwrap_or(0));
+    let mut next = || wholes.next();
+    Some(match (next()?, next()?) {
+        (0, _) => Amended::Unknown,
+        (1, forgiven) => Amended::Done { forgiven },
+        (2, _) => Amended::Repeated,
+        (3, units) => {
+            Amended::Drawn(Drawn { units, left: next()?, reset_after_us: next()?, at_us: next()? })
+        }
+        _ => return None,
+    })
 }
 
 /// A quota as its algorithm's script takes it.

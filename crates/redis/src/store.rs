@@ -189,10 +189,8 @@ impl RedisStore {
         let call = amend_call(self.naming(), self.now_us(), amendment)?;
         let servers = self.servers();
         let replied = self.amend.run(&servers.holder(&call), &call).await;
-        match replied.map_err(|fault| servers.error(&fault))?.wholes().as_deref() {
-            Some(&[what, forgiven]) => Ok(amended((what, u64::try_from(forgiven).unwrap_or(0)))),
-            _ => Err(unreadable()),
-        }
+        let replied = replied.map_err(|fault| servers.error(&fault))?;
+        replied.wholes().as_deref().and_then(amended).ok_or_else(unreadable)
     }
 }
 

@@ -59,7 +59,7 @@ fn limits(order: &str) -> Vec<(&'static str, Quota)> {
 }
 
 async fn ask(store: &RedisStore, limits: &[(&str, Quota)], key: &str, cost: u64, id: u128) -> u64 {
-    let check = |(limit, quota)| Check { limit, quota, key, cost, shadow: false };
+    let check = |(limit, quota)| Check::new(limit, quota, key, cost);
     let checks = limits.iter().map(|(limit, quota)| check((*limit, quota)));
     let ticket = Some(Ticket { id, reserve_for_us: None });
     let request = Request::new(checks, ticket).unwrap();

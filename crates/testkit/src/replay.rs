@@ -3,7 +3,8 @@
 use std::future::Future;
 
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Filter, ManualClock, Outcome, Quota, Request, Store, Ticket,
+    Amended, Amendment, Change, Check, Consistency, Filter, ManualClock, Outcome, Quota, Request,
+    Store, Ticket,
 };
 
 use crate::case::{Action, Case, Expect, quota};
@@ -108,6 +109,7 @@ impl<'a, H: Harness> Player<'a, H> {
                 key: self.key,
                 cost,
                 shadow: *shadow,
+                consistency: Consistency::Exact,
             })
             .collect();
         let request = Request::new(checks, Some(ticket)).map_err(|error| error.to_string())?;
@@ -138,7 +140,13 @@ impl<'a, H: Harness> Player<'a, H> {
         let amendments: Vec<Amendment<'_>> = self
             .limits
             .iter()
-            .map(|(limit, quota, _)| Amendment { limit, quota, key: self.key, change })
+            .map(|(limit, quota, _)| Amendment {
+                limit,
+                quota,
+                key: self.key,
+                change,
+                consistency: Consistency::Exact,
+            })
             .collect();
         let amended = self.harness.block_on(self.harness.store().amend(&amendments));
         let amended: Vec<Amended> =

@@ -3,8 +3,8 @@
 
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Algorithm, Amended, Amendment, Answer, Change, Check, ManualClock, Quota, Request, Store,
-    Ticket,
+    Algorithm, Amended, Amendment, Answer, Change, Check, Consistency, ManualClock, Quota, Request,
+    Store, Ticket,
 };
 use tollkeeper_engine::Whole;
 use tollkeeper_memory::{MemoryStore, Settings};
@@ -67,6 +67,7 @@ impl Twins {
             key: &met.key,
             cost,
             shadow: met.shadow,
+            consistency: Consistency::Exact,
         });
         let request = [Request::new(checks, Some(ticket)).unwrap()];
         let one = ready(self.one.decide(&request)).remove(0).unwrap();
@@ -85,7 +86,13 @@ impl Twins {
         };
         let fitting = self.limits.iter().filter(|met| amendment(met));
         let amendments: Vec<Amendment<'_>> = fitting
-            .map(|met| Amendment { limit: &met.name, quota: &met.quota, key: &met.key, change })
+            .map(|met| Amendment {
+                limit: &met.name,
+                quota: &met.quota,
+                key: &met.key,
+                change,
+                consistency: Consistency::Exact,
+            })
             .collect();
         let one: Vec<Amended> =
             ready(self.one.amend(&amendments)).into_iter().map(Result::unwrap).collect();
@@ -145,8 +152,7 @@ fn as_many_limits_as_a_request_may_meet_are_told_apart() {
         .collect();
     for nth in 0..20 {
         let checks = keys.iter().zip(&quotas);
-        let checks =
-            checks.map(|(key, quota)| Check { limit: "l", quota, key, cost: 1, shadow: false });
+        let checks = checks.map(|(key, quota)| Check::new("l", quota, key, 1));
         let request = [Request::new(checks, None).unwrap()];
         let (one, many) = (ready(one.decide(&request)), ready(many.decide(&request)));
         assert_eq!(one, many);
@@ -164,7 +170,7 @@ fn a_part_that_fails_is_the_failure_of_all_and_the_others_keep_nothing() {
     let store = Whole(Parted::new((0..2).map(|_| FaultyStore::new(memory())).collect()));
     let keys = [store.0.key_on(0, "a"), store.0.key_on(1, "b")];
     let quota = Quota::fixed_window(5, 86_400_000_000).unwrap();
-    let check = |key, cost| Check { limit: "l", quota: &quota, key, cost, shadow: false };
+    let check = |key, cost| Check::new("l", &quota, key, cost);
     store.0.shard(1).set(Mood::Refusing);
     let request = Request::new(keys.iter().map(|key| check(key, 2)), None).unwrap();
     assert!(ready(store.decide(&[request])).remove(0).is_err());

@@ -37,7 +37,7 @@ fn storm(wide: &Quota, narrow: &Quota, keys: [&str; 2], cost: u64) -> (u64, [u64
     let store = Whole(Parted::new(vec![memory(), memory()]));
     assert_ne!(store.0.part(keys[0]), store.0.part(keys[1]));
     let ask = |id: u128, costs: [u64; 2]| {
-        let check = |(quota, (key, cost))| Check { limit: "l", quota, key, cost, shadow: false };
+        let check = |(quota, (key, cost))| Check::new("l", quota, key, cost);
         let mut checks: Vec<_> =
             [wide, narrow].into_iter().zip(keys.into_iter().zip(costs)).map(check).collect();
         // In either order.

@@ -59,7 +59,7 @@ fn what_other_nodes_have_used_is_used_too() {
     for rule in RULES.iter().filter(|rule| **rule != "concurrency") {
         let bench = Bench::new(POLICY);
         let quota = bench.engine.policy().quota(rule).copied().unwrap();
-        let check = Check { limit: rule, quota: &quota, key: "alice", cost: 7, shadow: false };
+        let check = Check::new(rule, &quota, "alice", 7);
         let elsewhere = Request::new([check], None).unwrap();
         assert!(ready(bench.engine.store().behind().decide(&[elsewhere]))[0].is_ok());
         assert_eq!(bench.at_once(rule, "alice").decision().remaining, 2);
@@ -72,7 +72,7 @@ fn a_denial_warms_as_an_admission_does() {
     for rule in RULES.iter().filter(|rule| **rule != "concurrency") {
         let bench = Bench::new(POLICY);
         let quota = bench.engine.policy().quota(rule).copied().unwrap();
-        let check = Check { limit: rule, quota: &quota, key: "alice", cost: 10, shadow: false };
+        let check = Check::new(rule, &quota, "alice", 10);
         let elsewhere = Request::new([check], None).unwrap();
         assert!(ready(bench.engine.store().behind().decide(&[elsewhere]))[0].is_ok());
         assert!(!bench.at_once(rule, "alice").allowed());

@@ -16,13 +16,7 @@ fn a_known_key_is_decided_without_allocating() {
         Quota::fixed_window(10, 1_000_000).unwrap(),
     ];
     let decide = || {
-        let checks = quotas.iter().map(|quota| Check {
-            limit: "api",
-            quota,
-            key: "alice",
-            cost: 1,
-            shadow: false,
-        });
+        let checks = quotas.iter().map(|quota| Check::new("api", quota, "alice", 1));
         let request = Request::new(checks, None).unwrap();
         store.decide_now(&request).unwrap().allowed
     };
@@ -35,7 +29,7 @@ fn a_known_key_is_decided_without_allocating() {
         }
     });
     assert_eq!(allocations.count_total, 0);
-    let check = Check { limit: "api", quota: &quotas[0], key: "alice", cost: 1, shadow: false };
+    let check = Check::new("api", &quotas[0], "alice", 1);
     let allocations = measure(|| {
         for _ in 0..1000 {
             clock.advance(100);

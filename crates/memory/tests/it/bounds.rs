@@ -1,6 +1,8 @@
 //! The table's bounds: how many keys, what a full table does, and what a flood costs.
 
-use tollkeeper_core::{Answer, Check, Filter, ManualClock, Quota, Rate, Request, Ticket, WhenFull};
+use tollkeeper_core::{
+    Answer, Check, Consistency, Filter, ManualClock, Quota, Rate, Request, Ticket, WhenFull,
+};
 use tollkeeper_memory::{MemoryStore, Settings};
 
 type Store = MemoryStore<ManualClock>;
@@ -18,7 +20,7 @@ fn per_minute(count: u64) -> Quota {
 }
 
 fn ask(store: &Store, quota: &Quota, key: &str, cost: u64) -> Answer {
-    let check = Check { limit: "api", quota, key, cost, shadow: false };
+    let check = Check::new("api", quota, key, cost);
     store.decide_now(&Request::new([check], None).unwrap()).unwrap()
 }
 
@@ -80,7 +82,7 @@ fn a_denial_for_want_of_room_charges_nothing_and_takes_no_place() {
     let (store, _) = store(2, WhenFull::Deny);
     let quota = per_minute(10);
     ask(&store, &quota, "known", 1);
-    let check = |key| Check { limit: "api", quota: &quota, key, cost: 1, shadow: false };
+    let check = |key| Check::new("api", &quota, key, 1);
     // Needs two places where there is one.
     let request = Request::new(["known", "x", "y"].map(check), None).unwrap();
     assert!(!store.decide_now(&request).unwrap().allowed);
@@ -93,7 +95,7 @@ fn reservations_are_bounded_and_a_refused_one_charges_nothing() {
     let (store, clock) = store(2, WhenFull::Evict);
     let quota = per_minute(10);
     let reserve = |id: u128| {
-        let check = Check { limit: "api", quota: &quota, key: "a", cost: 1, shadow: false };
+        let check = Check::new("api", &quota, "a", 1);
         let ticket = Ticket { id, reserve_for_us: Some(1_000_000) };
         store.decide_now(&Request::new([check], Some(ticket)).unwrap())
     };
@@ -161,8 +163,14 @@ fn a_limit_by_itself_is_decided_as_in_a_request() {
     let quota = per_minute(3);
     for step in 0..40u64 {
         let key = if step % 3 == 0 { "a" } else { "b" };
-        let check =
-            Check { limit: "api", quota: &quota, key, cost: step % 4, shadow: step % 7 == 0 };
+        let check = Check {
+            limit: "api",
+            quota: &quota,
+            key,
+            cost: step % 4,
+            shadow: step % 7 == 0,
+            consistency: Consistency::Exact,
+        };
         let alone = one.check_now(&check).unwrap();
         let asked = other.decide_now(&Request::new([check], None).unwrap()).unwrap();
         assert_eq!(alone.outcome, asked.outcomes()[0]);
@@ -171,9 +179,9 @@ fn a_limit_by_itself_is_decided_as_in_a_request() {
         other_clock.advance(5_000_000);
     }
     let permits = Quota::concurrency(1, 1).unwrap();
-    let check = Check { limit: "api", quota: &permits, key: "a", cost: 1, shadow: false };
+    let check = Check::new("api", &permits, "a", 1);
     assert!(one.check_now(&check).is_err(), "permits need a name");
-    let empty = Check { limit: "api", quota: &quota, key: "", cost: 1, shadow: false };
+    let empty = Check::new("api", &quota, "", 1);
     assert!(one.check_now(&empty).is_err());
 }
 
@@ -198,7 +206,7 @@ fn a_reading_before_another_threads_does_not_drain_twice() {
     let readings = vec![1_002, 1_000, 1_002, 999, 1_000];
     let store = MemoryStore::new(Settings::default(), Uneven(readings.into()));
     let quota = Quota::token_bucket(10, Rate::new(1, 1).unwrap()).unwrap();
-    let check = Check { limit: "api", quota: &quota, key: "hot", cost: 10, shadow: false };
+    let check = Check::new("api", &quota, "hot", 10);
     let seen = |cost| {
         let checked = store.check_now(&Check { cost, ..check }).unwrap();
         (checked.now_us, checked.outcome.remaining)

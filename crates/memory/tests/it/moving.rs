@@ -30,7 +30,7 @@ fn come_and_go(store: &MemoryStore, done: impl Fn() -> bool) {
             break;
         }
         let key = format!("{nth}");
-        let check = Check { limit: "flood", quota: &quota, key: &key, cost: 1, shadow: false };
+        let check = Check::new("flood", &quota, &key, 1);
         assert!(store.check_now(&check).unwrap().outcome.allowed);
         if nth % 20_000 == 19_999 {
             assert!(store.reset_now(flood) > 0);
@@ -50,7 +50,7 @@ fn every_unit_is_counted_once_while_others_move() {
                 for nth in 0..EACH * admitted.len() as u64 {
                     let at = usize::try_from(nth).unwrap() % admitted.len();
                     let (key, quota) = (HOT[at / 2], &quotas[at % 2]);
-                    let check = Check { limit: "hot", quota, key, cost: 1, shadow: false };
+                    let check = Check::new("hot", quota, key, 1);
                     let allowed = store.check_now(&check).unwrap().outcome.allowed;
                     admitted[at].fetch_add(u64::from(allowed), Ordering::Relaxed);
                 }
@@ -70,7 +70,7 @@ fn two_limits_are_charged_together_beside_one_alone() {
     let (wide, narrow) = (at_once(100_000), at_once(5_000));
     let left = AtomicU64::new(2 * THREADS);
     let (both, alone) = (AtomicU64::new(0), AtomicU64::new(0));
-    let check = |limit, quota| Check { limit, quota, key: "a", cost: 1, shadow: false };
+    let check = |limit, quota| Check::new(limit, quota, "a", 1);
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {

@@ -1,7 +1,8 @@
 //! Without the keys' text: the same decisions, and what can still be shown and forgotten.
 
 use tollkeeper_core::{
-    Algorithm, Amended, Amendment, Change, Check, Filter, ManualClock, Quota, Rate, Request, Ticket,
+    Algorithm, Amended, Amendment, Change, Check, Consistency, Filter, ManualClock, Quota, Rate,
+    Request, Ticket,
 };
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_testkit::ready::Ready;
@@ -27,7 +28,7 @@ fn fill(store: &Store) {
     for quota in &quotas() {
         for limit in ["one", "another"] {
             for key in ["alice", "bob", "carol"] {
-                let check = Check { limit, quota, key, cost: quota.limit() / 2, shadow: false };
+                let check = Check::new(limit, quota, key, quota.limit() / 2);
                 assert!(store.check_now(&check).unwrap().outcome.allowed);
             }
         }
@@ -89,11 +90,17 @@ fn any_filter_forgets_the_same() {
 fn a_reservation_is_settled_without_names() {
     let store = store(false);
     let [quota, ..] = quotas();
-    let check = Check { limit: "one", quota: &quota, key: "alice", cost: 5, shadow: false };
+    let check = Check::new("one", &quota, "alice", 5);
     let ticket = Ticket { id: 7, reserve_for_us: Some(1_000_000) };
     store.decide_now(&Request::new([check], Some(ticket)).unwrap()).unwrap();
     let settle = Change::Settle { id: 7, actual: 2 };
-    let settle = Amendment { limit: "one", quota: &quota, key: "alice", change: settle };
+    let settle = Amendment {
+        limit: "one",
+        quota: &quota,
+        key: "alice",
+        change: settle,
+        consistency: Consistency::Exact,
+    };
     assert_eq!(store.amend_now(&settle), Amended::Done { forgiven: 0 });
     assert_eq!(store.amend_now(&settle), Amended::Repeated);
     let look = Check { cost: 0, ..check };
@@ -107,9 +114,10 @@ fn names_longer_than_any_are_nobodys() {
     let long = "k".repeat(5_000);
     for (limit, key) in [("one", &*long), (&*long, "alice")] {
         let change = Change::LeaveAtMost { units: 1 };
-        let amendment = Amendment { limit, quota: &quota, key, change };
+        let amendment =
+            Amendment { limit, quota: &quota, key, change, consistency: Consistency::Exact };
         assert_eq!(store.amend_now(&amendment), Amended::Unknown);
-        let check = Check { limit, quota: &quota, key, cost: 1, shadow: false };
+        let check = Check::new(limit, &quota, key, 1);
         assert!(store.check_now(&check).is_err());
     }
     assert_eq!(store.stats().keys, 0);

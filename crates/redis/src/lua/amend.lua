@@ -1,11 +1,12 @@
 -- Changes one state after the decision.
 --
--- ARGV: now or '', what to do, when it was charged or '', the channel on which it is told what was
+-- ARGV: now or '', what to do, when it was charged or the least to draw or '', the channel on which it is told what was
 -- given back, how many units, and the parameters.
 -- KEYS: the state; to settle also the reservation's record.
--- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven.
+-- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven. Or 3, the units drawn, those left,
+-- when the state is as new, and now.
 
-local verb, charged_at_us = ARGV[2], tonumber(ARGV[3])
+local verb, detail = ARGV[2], tonumber(ARGV[3])
 local s = limit(5)
 read(s, KEYS[1])
 local units = s.cost
@@ -33,7 +34,7 @@ if verb == 'refund' then
   if units == 0 or absent then
     return { 0, 0 }
   end
-  give_back(units, charged_at_us)
+  give_back(units, detail)
   return { 1, 0 }
 end
 
@@ -42,15 +43,28 @@ if verb == 'leave_at_most' then
   return { 1, beyond > 0 and overcharge(s, beyond) or 0 }
 end
 
+if verb == 'draw' then
+  -- Half of what is left, so that others find some; or as much as is needed, if there is so much.
+  local left = remaining(s)
+  local needed = detail <= left and detail or 0
+  units = math.min(math.max(math.ceil(left / 2), needed), units)
+end
+if verb == 'draw' or verb == 'spend' then
+  if units > 0 then
+    units = units - overcharge(s, units)
+  end
+  return { 3, units, remaining(s), reset_after(s), now_us }
+end
+
 local record = KEYS[2]
-local found = redis.call('HMGET', record, 'units', 'charged_at', 'expires', 'settled')
+local found = call('HMGET', record, 'units', 'charged_at', 'expires', 'settled')
 if not found[1] or found[3] + 0 <= now_us then
   return { 0, 0 }
 end
 if found[4] then
   return { 2, 0 }
 end
-redis.call('HSET', record, 'settled', '1')
+call('HSET', record, 'settled', '1')
 local reserved = found[1] + 0
 if units > reserved then
   return { 1, overcharge(s, units - reserved) }

@@ -11,7 +11,7 @@ end
 -- After a clock that stepped back a lease ends no further away than its lease time, so that nobody is
 -- locked out. Keeps the leases, the first to end first, if that moves one.
 local function look_at_all(s)
-  local found = redis.call('ZRANGE', s.key, '1', '-1', 'WITHSCORES')
+  local found = call('ZRANGE', s.key, '1', '-1', 'WITHSCORES')
   local leases, is_ahead = {}, false
   for at = 1, #found, 2 do
     local member, expires_us = found[at], found[at + 1] + 0
@@ -40,7 +40,7 @@ end
 
 local function read(s, key)
   s.key, s.held, s.last_us, s.is_stale, s.moved = key, 0, now_us, false, nil
-  local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
+  local first = call('ZRANGE', key, '0', '1', 'WITHSCORES')
   if not first[3] then
     return
   end
@@ -50,12 +50,12 @@ local function read(s, key)
   end
   s.held = units_of(first[1])
   if first[4] + 0 <= now_us then
-    local ended = redis.call('ZRANGEBYSCORE', key, '(0', now_text)
+    local ended = call('ZRANGEBYSCORE', key, '(0', now_text)
     for nth = 1, #ended do
       s.held = s.held - units_of(ended[nth])
     end
   end
-  s.last_us = redis.call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
+  s.last_us = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
 end
 
 -- When the `nth` unit to end does.
@@ -69,8 +69,8 @@ local function nth_end_us(s, nth)
     end
   end
   -- Each lease holds at least one.
-  local found = redis.call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf', 'WITHSCORES',
-    'LIMIT', '0', string.format('%d', nth))
+  local found = call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf', 'WITHSCORES',
+    'LIMIT', '0', format('%d', nth))
   for at = 1, #found, 2 do
     nth = nth - units_of(found[at])
     if nth <= 0 then
@@ -99,25 +99,25 @@ end
 -- Holds `cost` units under the permit. Drops what has ended; after a clock that stepped back no lease
 -- ends later than one granted now would.
 local function charge(s, cost)
-  local is_new = redis.call('ZREMRANGEBYSCORE', s.key, '-inf', now_text) == 0
+  local is_new = call('ZREMRANGEBYSCORE', s.key, '-inf', now_text) == 0
   if s.is_stale then
     for at = 1, #s.moved do
-      redis.call('ZADD', s.key, string.format('%d', s.moved[at].ends_us), s.moved[at].member)
+      call('ZADD', s.key, format('%d', s.moved[at].ends_us), s.moved[at].member)
     end
     s.is_stale = false
   end
   if cost > 0 then
     local ends_us = now_us + s.lease_us
-    local member = string.format('%s:%d:%d', s.permit, cost, s.lease_us)
+    local member = format('%s:%d:%d', s.permit, cost, s.lease_us)
     -- A permit is never granted twice; one that were would hold its units once.
-    s.held = s.held + cost * redis.call('ZADD', s.key, string.format('%d', ends_us), member)
+    s.held = s.held + cost * call('ZADD', s.key, format('%d', ends_us), member)
     s.last_us = math.max(s.last_us, ends_us)
   end
   if s.held == 0 then
-    redis.call('DEL', s.key)
+    call('DEL', s.key)
     return
   end
-  redis.call('ZADD', s.key, '-' .. now_text, string.format('units:%d', s.held))
+  call('ZADD', s.key, '-' .. now_text, format('units:%d', s.held))
   expire(s.key, reset_after(s), is_new)
 end
 
@@ -133,12 +133,12 @@ if AMENDS then
   -- The permit's member of the set, if it is held.
   local function find(s)
     -- Most hold one unit, for the lease time that the limit has now.
-    local likely = string.format('%s:1:%d', s.permit, s.lease_us)
-    local expires_us = redis.call('ZSCORE', s.key, likely)
+    local likely = format('%s:1:%d', s.permit, s.lease_us)
+    local expires_us = call('ZSCORE', s.key, likely)
     if expires_us then
       return expires_us + 0 > now_us and likely
     end
-    local live = redis.call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf')
+    local live = call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf')
     for at = 1, #live do
       if string.match(live[at], '^%x+') == s.permit then
         return live[at]
@@ -155,9 +155,9 @@ if AMENDS then
     if s.is_stale then
       charge(s, 0)
     end
-    redis.call('ZREM', s.key, member)
+    call('ZREM', s.key, member)
     s.held = s.held - units_of(member)
-    s.last_us = redis.call('ZRANGE', s.key, '-1', '-1', 'WITHSCORES')[2] + 0
+    s.last_us = call('ZRANGE', s.key, '-1', '-1', 'WITHSCORES')[2] + 0
     charge(s, 0)
     return units_of(member)
   end

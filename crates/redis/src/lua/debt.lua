@@ -7,17 +7,20 @@ local function limit(at)
   local unit_text = ARGV[at + 3]
   return {
     cost = ARGV[at] + 0, capacity = ARGV[at + 1] + 0, drain = ARGV[at + 2] + 0,
-    unit = unit_text + 0, unit_text = unit_text, key = '', debt = 0, is_stale = false, is_new = true,
+    unit = unit_text + 0, unit_text = unit_text, key = '', debt = 0, is_new = true,
   }, at + 4
 end
 
 -- D′: what is left of the debt now. A time before the last one means that none passed.
 local function read(s, key)
   s.key = key
-  local found = redis.call('HMGET', key, 'debt', 'unit', last)
+  local found = call('HMGET', key, 'debt', 'unit', last)
   local debt = found[1]
+  if s.is_stale then
+    s.is_stale = false
+  end
   if not debt then
-    s.debt, s.is_stale, s.is_new = 0, false, true
+    s.debt, s.is_new = 0, true
     return
   end
   debt = debt + 0
@@ -29,8 +32,9 @@ local function read(s, key)
     debt, s.is_new = rounded_up, true
   end
   local elapsed_us = now_us - found[3]
-  s.is_stale = elapsed_us < 0
-  if elapsed_us > 0 then
+  if elapsed_us < 0 then
+    s.is_stale = true
+  else
     debt = debt - s.drain * elapsed_us
     if debt < 0 then
       debt = 0
@@ -51,11 +55,11 @@ end
 -- Takes `cost` units that were found to fit.
 local function charge(s, cost)
   local debt = s.debt + cost * s.unit
-  local debt_text = string.format('%d', debt)
+  local debt_text = format('%d', debt)
   if s.is_new then
-    redis.call('HSET', s.key, 'debt', debt_text, 'unit', s.unit_text, last, now_text)
+    call('HSET', s.key, 'debt', debt_text, 'unit', s.unit_text, last, now_text)
   else
-    redis.call('HSET', s.key, 'debt', debt_text, last, now_text)
+    call('HSET', s.key, 'debt', debt_text, last, now_text)
   end
   s.debt = debt
   expire(s.key, reset_after(s), s.is_new)

@@ -52,7 +52,7 @@ for from = 0, final, math.max(count, 1) do
     if life_us then
       -- A record that cannot be written is to fail before anything is.
       for nth = 1, count do
-        redis.call('HLEN', KEYS[count + nth])
+        call('HLEN', KEYS[count + nth])
       end
     end
     for nth = 1, count do
@@ -66,8 +66,8 @@ for from = 0, final, math.max(count, 1) do
           charge(s, cost)
           if life_us then
             local record = KEYS[count + nth]
-            redis.call('HSET', record, 'units', string.format('%d', cost), 'charged_at', now_text,
-              'expires', string.format('%d', now_us + life_us))
+            call('HSET', record, 'units', format('%d', cost), 'charged_at', now_text,
+              'expires', format('%d', now_us + life_us))
             expire(record, life_us, true)
           end
         elseif s.is_stale then

@@ -15,7 +15,7 @@ local function read(s, key)
   local size_us = s.size_us
   local elapsed_us = now_us % size_us
   s.key, s.until_end_us = key, size_us - elapsed_us
-  local found = redis.call('HMGET', key, 'window', 'size', 'count')
+  local found = call('HMGET', key, 'window', 'size', 'count')
   if not found[1] then
     s.count, s.is_this, s.is_stale = 0, false, false
     return
@@ -41,17 +41,17 @@ end
 local function charge(s, cost)
   s.count = s.count + cost
   if s.count == 0 then
-    redis.call('DEL', s.key)
+    call('DEL', s.key)
     return
   end
-  local count_text = string.format('%d', s.count)
+  local count_text = format('%d', s.count)
   if s.is_this then
     -- It lives until the window's end already.
-    redis.call('HSET', s.key, 'count', count_text)
+    call('HSET', s.key, 'count', count_text)
   else
-    local window_text = string.format('%d', math.floor(now_us / s.size_us))
-    local size_text = string.format('%d', s.size_us)
-    redis.call('HSET', s.key, 'window', window_text, 'size', size_text, 'count', count_text)
+    local window_text = format('%d', math.floor(now_us / s.size_us))
+    local size_text = format('%d', s.size_us)
+    call('HSET', s.key, 'window', window_text, 'size', size_text, 'count', count_text)
     expire(s.key, s.until_end_us, true)
   end
 end

@@ -14,11 +14,14 @@
 --   reset_after(s)      the time until the state is as new
 -- and to amend: refund(s, units, charged_at_us) and overcharge(s, units), or release(s) and renew(s).
 
+-- Looked up once: each look costs as much as a few steps.
+local call, format = redis.call, string.format
+
 -- A virtual time is passed as text; without one it is the server's own, read once. The server tells
 -- seconds, and microseconds without leading zeros.
 local now_text = ARGV[1]
 if now_text == '' then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   local seconds, us = time[1], time[2]
   if #us < 6 then
     us = string.sub('00000' .. us, -6)
@@ -32,17 +35,17 @@ local now_us = now_text + 0
 local function expire(key, us, is_new)
   if ARGV[1] ~= '' then
     -- Virtual time does not pass for the server: what it keeps must outlive the run.
-    redis.call('PEXPIRE', key, string.format('%d', math.max(math.ceil(us / 1000), 86400000)))
+    call('PEXPIRE', key, format('%d', math.max(math.ceil(us / 1000), 86400000)))
     return
   end
   if not is_new then
     -- A busy key is given half as much again, and then left alone while that is enough and not twice
     -- too much. A millisecond is what the server may have rounded off.
-    local left_us = 1000 * redis.call('PTTL', key)
+    local left_us = 1000 * call('PTTL', key)
     if left_us >= us + 1000 and left_us <= us * 2 then
       return
     end
     us = us * 1.5
   end
-  redis.call('PEXPIREAT', key, string.format('%d', math.ceil((now_us + us) / 1000)))
+  call('PEXPIREAT', key, format('%d', math.ceil((now_us + us) / 1000)))
 end

@@ -15,7 +15,7 @@ end
 local function read(s, key)
   local size_us, current, previous = s.size_us, 0, 0
   s.key, s.is_this, s.is_stale = key, false, false
-  local found = redis.call('HMGET', key, 'window', 'size', 'current', 'previous')
+  local found = call('HMGET', key, 'window', 'size', 'current', 'previous')
   if found[1] then
     local start_us = now_us - now_us % size_us
     local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
@@ -81,18 +81,18 @@ end
 local function charge(s, cost)
   s.current = s.current + cost
   if s.current == 0 and s.previous == 0 then
-    redis.call('DEL', s.key)
+    call('DEL', s.key)
     return
   end
-  local current_text = string.format('%d', s.current)
+  local current_text = format('%d', s.current)
   if s.is_this then
     -- It lives until the end of the next window already.
-    redis.call('HSET', s.key, 'current', current_text)
+    call('HSET', s.key, 'current', current_text)
   else
-    local window_text = string.format('%d', math.floor(now_us / s.size_us))
-    local size_text = string.format('%d', s.size_us)
-    local previous_text = string.format('%d', s.previous)
-    redis.call('HSET', s.key, 'window', window_text, 'size', size_text,
+    local window_text = format('%d', math.floor(now_us / s.size_us))
+    local size_text = format('%d', s.size_us)
+    local previous_text = format('%d', s.previous)
+    call('HSET', s.key, 'window', window_text, 'size', size_text,
       'current', current_text, 'previous', previous_text)
     expire(s.key, reset_after(s), true)
   end

@@ -22,9 +22,9 @@ local function walk(key, from, until_us, most)
   local time_us
   repeat
     if from > 0 then
-      first, last = string.format('%d', from), string.format('%d', from + length - 1)
+      first, last = format('%d', from), format('%d', from + length - 1)
     end
-    local part = redis.call('LRANGE', key, first, last)
+    local part = call('LRANGE', key, first, last)
     for at = 1, #part do
       -- A moment's units are known with the element that follows; so the list's end is none.
       local number = part[at] + 0
@@ -51,7 +51,7 @@ end
 
 local function read(s, key)
   local units, gone, gone_elements, newest_us = 0, 0, 0, nil
-  local tail = redis.call('LRANGE', key, '-3', '-1')
+  local tail = call('LRANGE', key, '-3', '-1')
   if tail[1] then
     units, newest_us = tail[#tail] + 0, moment(tail, #tail - 1)
     if newest_us + s.size_us <= now_us then
@@ -94,8 +94,8 @@ local function charge(s, cost)
   local time_us, units, elements = s.newest_us, 0, 0
   while time_us and time_us >= now_us do
     ending, at_now, time_us = ending + elements, at_now + units, nil
-    local part = redis.call('LRANGE', s.key, string.format('%d', -2 - ending),
-      string.format('%d', -1 - ending))
+    local part = call('LRANGE', s.key, format('%d', -2 - ending),
+      format('%d', -1 - ending))
     if part[1] then
       time_us, units, elements = moment(part, #part)
     end
@@ -107,21 +107,21 @@ local function charge(s, cost)
     s.gone_elements = 0
   end
   if ending > 1 then
-    redis.call('LTRIM', s.key, string.format('%d', s.gone_elements),
-      string.format('%d', -1 - ending))
+    call('LTRIM', s.key, format('%d', s.gone_elements),
+      format('%d', -1 - ending))
   elseif s.gone_elements > 0 then
-    redis.call('LTRIM', s.key, string.format('%d', s.gone_elements), '-2')
+    call('LTRIM', s.key, format('%d', s.gone_elements), '-2')
   elseif s.newest_us then
-    redis.call(is_new and 'DEL' or 'RPOP', s.key)
+    call(is_new and 'DEL' or 'RPOP', s.key)
   end
   s.held = s.held + cost
-  local units_text = string.format('%d', s.held + s.gone)
+  local units_text = format('%d', s.held + s.gone)
   if at_now == 1 then
-    redis.call('RPUSH', s.key, now_text, units_text)
+    call('RPUSH', s.key, now_text, units_text)
   elseif at_now > 1 then
-    redis.call('RPUSH', s.key, now_text, string.format('%d', -at_now), units_text)
+    call('RPUSH', s.key, now_text, format('%d', -at_now), units_text)
   else
-    redis.call('RPUSH', s.key, units_text)
+    call('RPUSH', s.key, units_text)
   end
   if at_now > 0 then
     s.newest_us = now_us
@@ -141,8 +141,8 @@ if AMENDS then
   -- Drops up to `units` of those admitted at a time; the newest where it is not known.
   function refund(s, units, charged_at_us)
     -- The list is written anew: refunds are rare, and it holds at most 2·L units.
-    local list = redis.call('LRANGE', s.key, string.format('%d', s.gone_elements), '-2')
-    redis.call('DEL', s.key)
+    local list = call('LRANGE', s.key, format('%d', s.gone_elements), '-2')
+    call('DEL', s.key)
     local kept, at = {}, #list
     while at > 0 do
       local time_us, count, elements = moment(list, at)
@@ -158,15 +158,15 @@ if AMENDS then
     end
     s.newest_us = kept[1] and kept[1][1]
     for nth = #kept, 1, -1 do
-      local time_text = string.format('%d', kept[nth][1])
+      local time_text = format('%d', kept[nth][1])
       if kept[nth][2] > 1 then
-        redis.call('RPUSH', s.key, time_text, string.format('%d', -kept[nth][2]))
+        call('RPUSH', s.key, time_text, format('%d', -kept[nth][2]))
       else
-        redis.call('RPUSH', s.key, time_text)
+        call('RPUSH', s.key, time_text)
       end
     end
     if s.newest_us then
-      redis.call('RPUSH', s.key, string.format('%d', s.held))
+      call('RPUSH', s.key, format('%d', s.held))
       expire(s.key, reset_after(s), true)
     end
   end

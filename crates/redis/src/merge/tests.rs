@@ -82,7 +82,7 @@ async fn settle() {
 
 fn terms(cost: u64) -> Terms {
     let quota = Quota::gcra(100, Rate::new(1, 1_000_000).unwrap()).unwrap();
-    let check = Check { limit: "api", quota: &quota, key: "k", cost, shadow: false };
+    let check = Check::new("api", &quota, "k", cost);
     Terms::of(None, &Request::new([check], None).unwrap())
 }
 
@@ -150,7 +150,7 @@ async fn a_call_is_of_one_slot_and_of_one_kind_and_not_too_large() {
 async fn a_permit_has_a_call_of_its_own() {
     let quota = Quota::concurrency(10, 1_000_000).unwrap();
     let terms = |id| {
-        let check = Check { limit: "api", quota: &quota, key: "k", cost: 1, shadow: false };
+        let check = Check::new("api", &quota, "k", 1);
         let ticket = Ticket { id, reserve_for_us: None };
         Terms::of(None, &Request::new([check], Some(ticket)).unwrap())
     };

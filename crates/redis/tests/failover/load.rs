@@ -102,7 +102,7 @@ async fn ask_on(load: Arc<Load>, keys: Arc<Vec<String>>, caller: usize) {
         }
         let key = &keys[turn / LIMITS.len() % keys.len()];
         let (limit, quota) = (LIMITS[turn % LIMITS.len()], &quotas[turn % LIMITS.len()]);
-        let check = Check { limit, quota, key, cost: 1, shadow: false };
+        let check = Check::new(limit, quota, key, 1);
         let request = Request::new([check], None).unwrap();
         let begun = Instant::now();
         let answered = timeout(DEADLINE, load.store.decide(&[request])).await;

@@ -172,7 +172,7 @@ impl Field {
         let used = |name: &String| {
             let (limit, key) = name.split_once('/').unwrap();
             let quota = quota(limit);
-            let check = Check { limit, quota: &quota, key, cost: 0, shadow: false };
+            let check = Check::new(limit, &quota, key, 0);
             let request = Request::new([check], None).unwrap();
             let answer = self.runtime.block_on(store.decide(&[request])).remove(0).unwrap();
             (name.clone(), quota.limit() - answer.outcomes()[0].remaining)

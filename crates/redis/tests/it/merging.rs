@@ -28,7 +28,7 @@ async fn ask_at_once(
     for key in keys {
         let (store, limits) = (Arc::clone(store), limits.to_vec());
         asking.spawn(async move {
-            let check = |(limit, quota)| Check { limit, quota, key: &key, cost: 1, shadow: false };
+            let check = |(limit, quota)| Check::new(limit, quota, &key, 1);
             let checks = limits.iter().map(|(limit, quota)| check((*limit, quota)));
             let request = Request::new(checks, None).unwrap();
             let answer = store.decide_one(&request).await;

@@ -2,7 +2,7 @@
 //! and that nothing is written before everything has been looked at.
 
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, LeakMode, Quota, Rate, Request, Store, Ticket,
+    Amended, Amendment, Change, Check, Consistency, LeakMode, Quota, Rate, Request, Store, Ticket,
 };
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
@@ -44,8 +44,7 @@ async fn the_life_of_a_busy_key_is_long_enough_and_not_twice_too_long() {
             let name = format!("rl:{{busy}}:api:{}", quota.algorithm().suffix());
             let mut seen = 0;
             for id in 1..=300 {
-                let check =
-                    Check { limit: "api", quota: &quota, key: "busy", cost: 1, shadow: false };
+                let check = Check::new("api", &quota, "busy", 1);
                 let ticket = Ticket { id, reserve_for_us: None };
                 let request = Request::new([check], Some(ticket)).unwrap();
                 let answer = store.decide(&[request]).await.remove(0).unwrap();
@@ -71,7 +70,7 @@ async fn the_life_of_a_busy_key_is_long_enough_and_not_twice_too_long() {
 async fn a_record_that_cannot_be_written_leaves_every_state_as_it_was() {
     let (server, store) = start().await;
     let quota = Quota::fixed_window(10, 3_600_000_000).unwrap();
-    let first = Check { limit: "first", quota: &quota, key: "alice", cost: 1, shadow: false };
+    let first = Check::new("first", &quota, "alice", 1);
     let second = Check { limit: "second", ..first };
     let taken = format!("rl:{{alice}}:second:fw:r:{:032x}", 7);
     server.command(&["SET", &taken, "not ours"]).unwrap();
@@ -95,11 +94,17 @@ async fn permits_of_any_size_add_up_while_they_come_and_go() {
     let (_server, store) = start().await;
     let quota = Quota::concurrency(100, 60_000_000).unwrap();
     let amend = async |change| {
-        let amendment = Amendment { limit: "api", quota: &quota, key: "alice", change };
+        let amendment = Amendment {
+            limit: "api",
+            quota: &quota,
+            key: "alice",
+            change,
+            consistency: Consistency::Exact,
+        };
         store.amend(&[amendment]).await.remove(0).unwrap()
     };
     let take = async |id, cost| {
-        let check = Check { limit: "api", quota: &quota, key: "alice", cost, shadow: false };
+        let check = Check::new("api", &quota, "alice", cost);
         let request = Request::new([check], Some(Ticket { id, reserve_for_us: None })).unwrap();
         store.decide(&[request]).await.remove(0).unwrap().outcomes()[0]
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tollkeeper_core::{
-    Amendment, Change, Check, Filter, LeakMode, Quota, Rate, Request, Store, Ticket,
+    Amendment, Change, Check, Consistency, Filter, LeakMode, Quota, Rate, Request, Store, Ticket,
 };
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
@@ -24,7 +24,7 @@ impl Fixture {
     }
 
     async fn ask(&self, quota: &Quota, cost: u64, ticket: Ticket) -> tollkeeper_core::Answer {
-        let check = Check { limit: "api", quota, key: "alice", cost, shadow: false };
+        let check = Check::new("api", quota, "alice", cost);
         let request = Request::new([check], Some(ticket)).unwrap();
         self.store.decide(&[request]).await.remove(0).unwrap()
     }
@@ -79,7 +79,13 @@ async fn a_script_that_the_server_has_forgotten_is_sent_again() {
             fixture.server.command(&["SCRIPT", "FLUSH"]).unwrap();
         }
         let change = Change::Refund { units: 3, charged_at_us: None };
-        let amendment = Amendment { limit: "api", quota: &quota, key: "alice", change };
+        let amendment = Amendment {
+            limit: "api",
+            quota: &quota,
+            key: "alice",
+            change,
+            consistency: Consistency::Exact,
+        };
         assert!(fixture.store.amend(&[amendment]).await.remove(0).is_ok());
         let left = fixture.ask(&quota, 0, Ticket { id: 1, reserve_for_us: None }).await;
         assert_eq!(left.outcomes()[0].remaining, 10);
@@ -92,7 +98,7 @@ async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing()
         let fixture = Fixture::start(program).await;
         let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
         fixture.server.command(&["SET", "rl:{alice}:api:fw", "not ours"]).unwrap();
-        let wide = Check { limit: "wide", quota: &quota, key: "alice", cost: 1, shadow: false };
+        let wide = Check::new("wide", &quota, "alice", 1);
         let taken = Check { limit: "api", ..wide };
         let request = Request::new([wide, taken], None).unwrap();
         let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();

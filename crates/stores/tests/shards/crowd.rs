@@ -37,7 +37,7 @@ async fn ask(
     id: u128,
 ) -> (bool, Vec<u64>) {
     let checks = quotas.iter().zip(keys);
-    let checks = checks.map(|(quota, key)| Check { limit: "l", quota, key, cost, shadow: false });
+    let checks = checks.map(|(quota, key)| Check::new("l", quota, key, cost));
     let ticket = Some(Ticket { id, reserve_for_us: None });
     let request = Request::new(checks, ticket).unwrap();
     let answer = store.decide(&[request]).await.remove(0).unwrap();

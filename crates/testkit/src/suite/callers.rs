@@ -44,7 +44,7 @@ pub(super) fn exactly_the_limit<H: Harness>(harness: &H) -> Verdict {
     for quota in slow_quotas(1000) {
         let key = format!("callers {}", quota.algorithm());
         let admitted = together(32, |id| {
-            let check = Check { limit: "suite", quota: &quota, key: &key, cost: 1, shadow: false };
+            let check = Check::new("suite", &quota, &key, 1);
             Ok(ask_all(harness, &[check], id)?.allowed)
         })?;
         require(admitted == 1000, || format!("{key}: {admitted} admitted"))?;
@@ -59,13 +59,12 @@ pub(super) fn the_second_denies<H: Harness>(harness: &H) -> Verdict {
         for second in slow_quotas(100) {
             let key = format!("second {} {}", first.algorithm(), second.algorithm());
             let admitted = together(4, |id| {
-                let wide =
-                    Check { limit: "wide", quota: &first, key: &key, cost: 1, shadow: false };
+                let wide = Check::new("wide", &first, &key, 1);
                 let narrow = Check { limit: "narrow", quota: &second, ..wide };
                 Ok(ask_all(harness, &[wide, narrow], id)?.allowed)
             })?;
             require(admitted == 100, || format!("{key}: {admitted} admitted"))?;
-            let look = Check { limit: "wide", quota: &first, key: &key, cost: 0, shadow: false };
+            let look = Check::new("wide", &first, &key, 0);
             let left = ask_all(harness, &[look], 0)?.outcomes()[0].remaining;
             require(left == 900, || format!("{key}: {left} left of the first"))?;
         }
@@ -84,7 +83,7 @@ pub(super) fn crossing_keys<H: Harness>(harness: &H) -> Verdict {
         if id % 2 == 0 {
             order.reverse();
         }
-        let check = |key| Check { limit: "suite", quota: &quota, key, cost: 1, shadow: false };
+        let check = |key| Check::new("suite", &quota, key, 1);
         let checks: Vec<Check<'_>> = order.into_iter().map(|key| check(key)).collect();
         Ok(ask_all(harness, &checks, id)?.allowed)
     })?;
@@ -92,7 +91,7 @@ pub(super) fn crossing_keys<H: Harness>(harness: &H) -> Verdict {
     require((least..=1000).contains(&admitted), || format!("{admitted} admitted"))?;
     // Whoever was denied wrongly has left nothing behind: the rest is there for one who comes alone.
     for nth in admitted..=1000 {
-        let check = |key| Check { limit: "suite", quota: &quota, key, cost: 1, shadow: false };
+        let check = |key| Check::new("suite", &quota, key, 1);
         let checks: Vec<Check<'_>> = keys.iter().map(|key| check(key)).collect();
         let allowed = ask_all(harness, &checks, 0)?.allowed;
         require(allowed == (nth < 1000), || format!("alone after {nth}: {allowed}"))?;

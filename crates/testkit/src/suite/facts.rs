@@ -1,6 +1,6 @@
 //! Single facts: a changed limit, a look, the life of a key, what can be seen and forgotten.
 
-use tollkeeper_core::{Amended, Amendment, Change, Filter, Quota, Rate, Store};
+use tollkeeper_core::{Amended, Amendment, Change, Consistency, Drawn, Filter, Quota, Rate, Store};
 
 use super::{MINUTE_US, START_US, Verdict, ask, require, slow_quotas};
 use crate::replay::Harness;
@@ -50,13 +50,59 @@ pub(super) fn at_most_so_much_is_left<H: Harness>(harness: &H) -> Verdict {
         let permits = matches!(quota, Quota::Concurrency(_));
         for (units, left) in [(12, 10), (7, 7), (7, 7), (9, 7), (0, 0)] {
             let change = Change::LeaveAtMost { units };
-            let amendment = Amendment { limit: "suite", quota: &quota, key: &key, change };
+            let amendment = Amendment {
+                limit: "suite",
+                quota: &quota,
+                key: &key,
+                change,
+                consistency: Consistency::Exact,
+            };
             let amended = harness.block_on(harness.store().amend(&[amendment]));
             let expected = if permits { Amended::Unknown } else { Amended::Done { forgiven: 0 } };
             require(amended == [Ok(expected)], || format!("{key}: {amended:?}"))?;
             let remaining = ask(harness, &quota, &key, 0)?.outcomes()[0].remaining;
             let left = if permits { 10 } else { left };
             require(remaining == left, || format!("{key}: {remaining} left, not {left}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Units are drawn in advance, half of what is left at most, or spent whether they fit or not, and
+/// the numbers told are those that a look finds.
+pub(super) fn units_are_drawn_and_spent<H: Harness>(harness: &H) -> Verdict {
+    harness.clock().set(START_US);
+    for quota in slow_quotas(10) {
+        let key = format!("drawn {}", quota.algorithm());
+        let draw = |most, least| Change::Draw { most, least };
+        let spend = |units| Change::Spend { units };
+        let steps = [
+            (draw(3, 1), 3, 7),
+            (draw(9, 1), 4, 3),
+            (draw(9, 3), 3, 0),
+            (draw(9, 1), 0, 0),
+            (spend(4), 4, 0),
+            (spend(0), 0, 0),
+            (spend(9), 6, 0),
+        ];
+        for (change, units, left) in steps {
+            let amendment = Amendment {
+                limit: "suite",
+                quota: &quota,
+                key: &key,
+                change,
+                consistency: Consistency::Exact,
+            };
+            let amended = harness.block_on(harness.store().amend(&[amendment]));
+            let look = ask(harness, &quota, &key, 0)?.outcomes()[0];
+            let reset_after_us = look.reset_after_us;
+            let expected = match quota {
+                Quota::Concurrency(_) => Amended::Unknown,
+                _ => Amended::Drawn(Drawn { units, left, reset_after_us, at_us: START_US }),
+            };
+            require(amended == [Ok(expected)], || format!("{key}: {change:?}: {amended:?}"))?;
+            let seen = if matches!(quota, Quota::Concurrency(_)) { 10 } else { left };
+            require(look.remaining == seen, || format!("{key}: {change:?}: {look:?}"))?;
         }
     }
     Ok(())

@@ -47,7 +47,7 @@ pub(crate) async fn refusal_of(url: &RedisUrl, settings: Settings) -> StoreError
 /// One decision.
 pub(crate) async fn ask(store: &RedisStore) -> Result<Answer, StoreError> {
     let quota = Quota::fixed_window(1_000_000, 400 * 86_400_000_000).unwrap();
-    let check = Check { limit: "api", quota: &quota, key: "alice", cost: 1, shadow: false };
+    let check = Check::new("api", &quota, "alice", 1);
     store.decide(&[Request::new([check], None).unwrap()]).await.remove(0)
 }
 

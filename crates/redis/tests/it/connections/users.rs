@@ -1,7 +1,8 @@
 //! Users who may do more or less.
 
 use tollkeeper_core::{
-    Amendment, Change, Check, Filter, LeakMode, Quota, Ran, Rate, Request, Store, Ticket,
+    Amendment, Change, Check, Consistency, Filter, LeakMode, Quota, Ran, Rate, Request, Store,
+    Ticket,
 };
 use tollkeeper_redis::RedisStore;
 use tollkeeper_testkit::peers;
@@ -38,7 +39,7 @@ async fn what_the_advice_grants_is_enough_for_everything() {
     for program in programs {
         let (_server, store) = with_rules(&program, GRANTED).await;
         for quota in &quotas() {
-            let check = Check { limit: "api", quota, key: "alice", cost: 2, shadow: false };
+            let check = Check::new("api", quota, "alice", 2);
             let ticket = Some(Ticket { id: 7, reserve_for_us: Some(1_000_000) });
             let request = Request::new([check], ticket);
             let request = request
@@ -51,7 +52,13 @@ async fn what_the_advice_grants_is_enough_for_everything() {
                 Change::Release { id: 7 },
             ];
             for change in changes {
-                let amendment = Amendment { limit: "api", quota, key: "alice", change };
+                let amendment = Amendment {
+                    limit: "api",
+                    quota,
+                    key: "alice",
+                    change,
+                    consistency: Consistency::Exact,
+                };
                 if let Err(error) = store.amend(&[amendment]).await.remove(0) {
                     panic!("{change:?} of {quota:?}: {error}");
                 }

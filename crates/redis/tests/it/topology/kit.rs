@@ -40,7 +40,7 @@ pub(crate) async fn ask_limits(
     limits: &[&str],
 ) -> Result<Answer, StoreError> {
     let quota = Quota::fixed_window(1_000_000, 400 * 86_400_000_000).unwrap();
-    let check = |limit| Check { limit, quota: &quota, key, cost: 1, shadow: false };
+    let check = |limit| Check::new(limit, &quota, key, 1);
     let request = Request::new(limits.iter().map(|limit| check(limit)), None).unwrap();
     timeout(PATIENCE, store.decide(&[request])).await.unwrap().remove(0)
 }
