@@ -12,6 +12,7 @@ pub mod case;
 pub mod cluster;
 pub mod dice;
 pub mod faulty;
+pub mod fleet;
 pub mod folder;
 pub mod front;
 pub mod model;
