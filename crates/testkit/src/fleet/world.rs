@@ -95,12 +95,14 @@ impl<'a> World<'a> {
     /// Arranges all that is known beforehand.
     fn arrange(&mut self) {
         for (nth, trouble) in self.scenario.store.troubles.iter().enumerate() {
+            assert!(trouble.from_us < trouble.to_us, "{trouble:?} ends before it begins");
             self.queue.at(trouble.from_us, Event::StoreSick { nth });
             self.queue.at(trouble.to_us, Event::StoreWell { nth });
         }
         for (node, plan) in self.scenario.nodes.iter().enumerate() {
             self.queue.at(plan.joins_us, Event::Join { node });
             for (nth, trouble) in plan.troubles.iter().enumerate() {
+                assert!(trouble.from_us < trouble.to_us, "{trouble:?} ends before it begins");
                 self.queue.at(trouble.from_us, Event::NodeSick { node, nth });
                 self.queue.at(trouble.to_us, Event::NodeWell { node, nth });
             }
