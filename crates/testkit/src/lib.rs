@@ -4,7 +4,7 @@
 //! is what every store must pass, [`vectors`] the golden cases that other languages read too.
 //! Time is a [`ManualClock`] that stands, jumps and steps back. [`redis_server`] and [`proxy`] are
 //! real servers and a bad network between them and a test, [`front`] and [`app`] real proxies and
-//! what stands behind them.
+//! what stands behind them. A [`fleet`] is many nodes and one store in virtual time.
 
 pub mod app;
 pub mod call;

@@ -1,11 +1,10 @@
 //! Nodes come, go, fall ill, and are woken.
 
-use super::node::Node;
 use super::queue::Event;
 use super::scenario::{NodeSickness, Scenario};
 use super::world::{Seat, World};
 
-impl<N: Node, F: FnMut(&Seat) -> N> World<'_, N, F> {
+impl World<'_> {
     pub(super) fn begin(&mut self, nth: usize) {
         let Scenario { quota, nodes, .. } = self.scenario;
         let process = &mut self.processes[nth];
@@ -78,7 +77,7 @@ impl<N: Node, F: FnMut(&Seat) -> N> World<'_, N, F> {
     /// Arranges the next waking, unless an earlier one is arranged, which will arrange it.
     pub(super) fn arm(&mut self, at: usize) {
         let process = &mut self.processes[at];
-        let Some(wake_us) = process.node.as_ref().and_then(Node::wake_us) else { return };
+        let Some(wake_us) = process.node.as_ref().and_then(|node| node.wake_us()) else { return };
         let due_us = self.scenario.nodes[at].skew.when_us(wake_us).max(self.now_us + 1);
         if process.armed_us.is_none_or(|armed_us| due_us < armed_us) {
             process.armed_us = Some(due_us);
@@ -98,7 +97,7 @@ impl<N: Node, F: FnMut(&Seat) -> N> World<'_, N, F> {
     }
 
     fn wake(&mut self, at: usize) {
-        let Some(wake_us) = self.processes[at].node.as_ref().and_then(Node::wake_us) else {
+        let Some(wake_us) = self.processes[at].node.as_ref().and_then(|node| node.wake_us()) else {
             return;
         };
         let due_us = self.scenario.nodes[at].skew.when_us(wake_us);

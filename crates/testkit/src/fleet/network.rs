@@ -2,14 +2,17 @@
 
 use super::demand::{exponential, stretched};
 use super::flights::{Flight, Place};
-use super::node::{Call, Node, Reply};
+use super::node::{Call, Reply};
 use super::process::Held;
 use super::queue::Event;
 use super::scenario::{StoreSickness, StoreTrouble};
-use super::world::{Seat, World};
+use super::world::World;
 
-impl<N: Node, F: FnMut(&Seat) -> N> World<'_, N, F> {
+impl World<'_> {
     pub(super) fn send(&mut self, node: usize) {
+        if self.calls.is_empty() {
+            return;
+        }
         let mut calls = std::mem::take(&mut self.calls);
         for call in calls.take() {
             self.depart(node, call);

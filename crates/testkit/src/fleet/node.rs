@@ -131,6 +131,12 @@ impl Calls {
         id
     }
 
+    /// Whether none was sent since the last were taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     /// Takes the calls that were sent.
     pub fn take(&mut self) -> std::vec::Drain<'_, Call> {
         self.out.drain(..)

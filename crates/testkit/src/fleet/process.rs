@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 
 use super::demand::Arrivals;
 use super::ledger::Asked;
-use super::node::{AskId, CallId, Reply};
+use super::node::{AskId, CallId, Node, Reply};
 
 /// A place for a node; over time several may run there, one after another.
-#[derive(Debug)]
-pub(super) struct Process<N> {
+pub(super) struct Process<'a> {
     /// The node, while one is there.
-    pub(super) node: Option<N>,
+    pub(super) node: Option<Box<dyn Node + 'a>>,
     /// How many were there before.
     pub(super) life: u32,
     pub(super) arrivals: Arrivals,
@@ -44,7 +43,7 @@ pub(super) enum Held {
     },
 }
 
-impl<N> Process<N> {
+impl Process<'_> {
     pub(super) fn new(arrivals: Arrivals) -> Self {
         Self {
             node: None,

@@ -23,7 +23,8 @@ struct Ills {
 }
 
 impl Scenario {
-    /// A random scenario under a quota. The same seed gives the same one for ever.
+    /// A random scenario under a quota. The same seed gives the same one for ever. It has from 2.5
+    /// to 200 seconds' worth of the limit in requests, so a large limit makes a long run.
     #[must_use]
     pub fn random(seed: u64, quota: Quota) -> Self {
         let mut dice = Dice::new(seed);

@@ -33,7 +33,12 @@ pub struct Seat {
 
 /// Lets a scenario happen to nodes that `factory` makes: one for each that joins, and for each that
 /// takes the place of one that crashed.
-pub fn run<N: Node>(scenario: &Scenario, factory: impl FnMut(&Seat) -> N) -> Report {
+pub fn run<N: Node>(scenario: &Scenario, mut factory: impl FnMut(&Seat) -> N) -> Report {
+    run_boxed(scenario, &mut |seat| Box::new(factory(seat)))
+}
+
+/// Not generic, so that it is built here, where it is optimised, and not with each test.
+fn run_boxed<'a>(scenario: &'a Scenario, factory: &'a mut Factory<'a>) -> Report {
     let mut world = World::new(scenario, factory);
     let end_us = scenario.duration_us + DRAIN_US;
     while let Some((at_us, event)) = world.queue.next().filter(|(at_us, _)| *at_us <= end_us) {
@@ -45,13 +50,15 @@ pub fn run<N: Node>(scenario: &Scenario, factory: impl FnMut(&Seat) -> N) -> Rep
     world.ledger.close()
 }
 
+type Factory<'a> = dyn FnMut(&Seat) -> Box<dyn Node + 'a> + 'a;
+
 /// A fleet at a moment.
-pub(super) struct World<'a, N, F> {
+pub(super) struct World<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) factory: F,
+    pub(super) factory: &'a mut Factory<'a>,
     pub(super) now_us: u64,
     pub(super) queue: Queue,
-    pub(super) processes: Vec<Process<N>>,
+    pub(super) processes: Vec<Process<'a>>,
     pub(super) store: Store,
     pub(super) trouble: Option<StoreTrouble>,
     pub(super) flights: Flights,
@@ -62,8 +69,8 @@ pub(super) struct World<'a, N, F> {
     pub(super) ledger: Ledger,
 }
 
-impl<'a, N: Node, F: FnMut(&Seat) -> N> World<'a, N, F> {
-    fn new(scenario: &'a Scenario, factory: F) -> Self {
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario, factory: &'a mut Factory<'a>) -> Self {
         let Scenario { seed, demand, quota, nodes, .. } = scenario;
         let arrivals =
             (0..nodes.len()).map(|nth| Arrivals::new(*seed, demand, quota, nth, nodes.len()));
@@ -88,12 +95,14 @@ impl<'a, N: Node, F: FnMut(&Seat) -> N> World<'a, N, F> {
     /// Arranges all that is known beforehand.
     fn arrange(&mut self) {
         for (nth, trouble) in self.scenario.store.troubles.iter().enumerate() {
+            assert!(trouble.from_us < trouble.to_us, "{trouble:?} ends before it begins");
             self.queue.at(trouble.from_us, Event::StoreSick { nth });
             self.queue.at(trouble.to_us, Event::StoreWell { nth });
         }
         for (node, plan) in self.scenario.nodes.iter().enumerate() {
             self.queue.at(plan.joins_us, Event::Join { node });
             for (nth, trouble) in plan.troubles.iter().enumerate() {
+                assert!(trouble.from_us < trouble.to_us, "{trouble:?} ends before it begins");
                 self.queue.at(trouble.from_us, Event::NodeSick { node, nth });
                 self.queue.at(trouble.to_us, Event::NodeWell { node, nth });
             }
@@ -182,11 +191,20 @@ impl<'a, N: Node, F: FnMut(&Seat) -> N> World<'a, N, F> {
         &mut self,
         at: usize,
         decided_us: u64,
-        act: impl FnOnce(&mut N, u64, &mut Calls, &mut Vec<Telling>),
+        act: impl FnOnce(&mut dyn Node, u64, &mut Calls, &mut Vec<Telling>),
     ) {
         let Some(node) = self.processes[at].node.as_mut() else { return };
         let shown_us = self.scenario.nodes[at].skew.shows_us(self.now_us);
-        act(node, shown_us, &mut self.calls, &mut self.told);
+        act(node.as_mut(), shown_us, &mut self.calls, &mut self.told);
+        self.tell(at, decided_us);
+        self.send(at);
+        self.arm(at);
+    }
+    /// Those who waited hear what the node said of them.
+    fn tell(&mut self, at: usize, decided_us: u64) {
+        if self.told.is_empty() {
+            return;
+        }
         for Telling { id, admitted } in self.told.drain(..) {
             let asked = self.processes[at].told(id);
             assert!(asked.is_some(), "node {at} tells {id:?}, who does not wait");
@@ -196,7 +214,5 @@ impl<'a, N: Node, F: FnMut(&Seat) -> N> World<'a, N, F> {
                 self.ledger.admitted(at, asked, self.now_us, decided_us);
             }
         }
-        self.send(at);
-        self.arm(at);
     }
 }

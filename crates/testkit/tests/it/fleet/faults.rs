@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tollkeeper_testkit::fleet::{
-    Ask, CallId, Calls, Dated, Node, NodeSickness, NodeTrouble, Op, Reply, Scenario, Seat, Skew,
-    StoreSickness, StoreTrouble, Telling, Told, run,
+    Ask, CallId, Calls, Dated, Node, NodeSickness, NodeTrouble, Op, Reply, Report, Scenario, Seat,
+    Skew, StoreSickness, StoreTrouble, Telling, Told, run,
 };
 
 use super::bucket;
@@ -90,7 +90,7 @@ fn seen(diary: &Diary, node: usize, which: impl Fn(Seen) -> bool) -> Vec<(u32, u
     its.map(|(_, life, at_us, _)| (*life, *at_us)).collect()
 }
 
-fn write_down(scenario: &Scenario) -> (Diary, tollkeeper_testkit::fleet::Report) {
+fn write_down(scenario: &Scenario) -> (Diary, Report) {
     let diary = Diary::default();
     let report = run(scenario, |seat| Writes::new(seat, &diary));
     (diary, report)
@@ -292,9 +292,7 @@ fn a_paused_store_does_late_what_nobody_waits_for_any_longer() {
 #[test]
 fn what_befalls_nodes_changes_no_demand() {
     let scenario = Scenario::calm(8, bucket(), 6);
-    let asked = |report: tollkeeper_testkit::fleet::Report| {
-        report.nodes.iter().map(|node| node.demanded).collect::<Vec<_>>()
-    };
+    let asked = |report: Report| report.nodes.iter().map(|node| node.demanded).collect::<Vec<_>>();
     let mut other = scenario.clone();
     other.network.lost_calls_ppm = 200_000;
     other.nodes[2].skew.drift_ppm = 100;
