@@ -13,7 +13,7 @@ use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::Launch;
 
 use crate::alone;
-use crate::load::{place_of, url_of};
+use crate::load::{DEADLINE, place_of, url_of};
 use crate::report::Field;
 
 /// How long until all is well after another node holds the slots.
@@ -174,6 +174,8 @@ fn all_nodes_are_killed_and_restarted() {
     let _alone = alone();
     let mut scene = Scene::new("redis-server", 0);
     scene.cluster.nodes.iter_mut().for_each(|node| node.server.kill());
+    // Answers that came before may not have been heard yet.
+    pass(DEADLINE);
     scene.field.phase();
     pass(Duration::from_millis(500));
     let outage = scene.field.phase();

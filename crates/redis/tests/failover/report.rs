@@ -163,9 +163,6 @@ impl Field {
     /// Stops asking, and compares what was told with what is stored.
     pub(crate) fn end(mut self) -> Balance {
         self.told("end");
-        // Whatever was under way has come to an end.
-        pass(DEADLINE * 2);
-        self.told("phase");
         let store = self.runtime.block_on(async {
             RedisStore::connect(&url_of(&self.place), Settings::default()).await.unwrap()
         });
