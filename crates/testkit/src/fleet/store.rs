@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollkeeper_core::{Algorithm, Amended, Change, Outcome, Quota, State, Ticket};
+use tollkeeper_core::{Algorithm, Amended, Change, Drawn, Outcome, Quota, State, Ticket, drawn};
 
 use super::node::{Call, Op, Reply};
 
@@ -89,6 +89,8 @@ impl Target<'_> {
             Change::Release { id } => self.release(id),
             Change::Renew { id } => self.renew(id),
             Change::LeaveAtMost { units } => self.leave_at_most(units),
+            Change::Draw { most, least } => self.draw(most, least),
+            Change::Spend { units } => self.spend(units),
             _ => Amended::Unknown,
         }
     }
@@ -135,6 +137,24 @@ impl Target<'_> {
             left if left <= units => DONE,
             left => self.overcharge(left - units),
         }
+    }
+
+    fn draw(&mut self, most: u64, least: u64) -> Amended {
+        let (quota, now_us) = (self.quota, self.now_us);
+        let left = self.state().remaining(quota, now_us);
+        self.spend(drawn(left, most, least))
+    }
+
+    fn spend(&mut self, units: u64) -> Amended {
+        let (quota, at_us) = (self.quota, self.now_us);
+        if matches!(quota, Quota::Concurrency(_)) {
+            return Amended::Unknown;
+        }
+        let state = self.state();
+        let forgiven = if units > 0 { state.overcharge(quota, units, at_us) } else { 0 };
+        let left = state.remaining(quota, at_us);
+        let reset_after_us = state.reset_after_us(quota, at_us);
+        Amended::Drawn(Drawn { units: units - forgiven, left, reset_after_us, at_us })
     }
 
     fn release(&mut self, id: u128) -> Amended {

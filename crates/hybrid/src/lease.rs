@@ -1,0 +1,365 @@
+//! Owns [`Lease`]: what one process does about one key whose units it takes in advance.
+//!
+//! Units are spent here, without a call, until they run out or their life ends. How many are taken
+//! follows the demand. When the store had less than was wanted, everybody wants more than there is:
+//! then it is asked once in a period, however many come, and who comes in between is denied here.
+//!
+//! Why nobody gets too much: what is spent in an interval was taken in it or in the one life before.
+//! The store's bucket is smaller by what flows in during one life, so both together fit the limit. A
+//! process that dies with units just wastes them. Units of a window end with the window.
+//!
+//! It is a pure function of numbers; who calls does the calls. Times are of one clock that only goes
+//! forward, but for those that the store tells.
+
+use tollkeeper_core::Drawn;
+use tollkeeper_core::consistency::LEASE_PERIODS;
+
+use crate::demand::Demand;
+
+/// A key is leased once so many units are asked for in a period, and until it is half as many.
+const PAYS: f64 = 4.0;
+
+/// Or once so many came in an eighth of one.
+const PAYS_AT_ONCE: u64 = 4;
+
+/// Calls that may be made sooner than one in a period, when demand grows.
+const SPARE_CALLS: f64 = 3.0;
+
+/// Calls in a period, in the long run.
+const CALLS: f64 = 1.1;
+
+/// Grants that are told apart; more become one, with the life of the shortest.
+const GRANTS: usize = 3;
+
+/// What does not change while a key is leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The time for which units are taken.
+    pub period_us: u64,
+    /// Whether what is taken ends with the store's window.
+    pub of_window: bool,
+}
+
+/// What is to be told to one request, and what is to be asked of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What the request is told.
+    pub told: Told,
+    /// What to draw from the store. It is answered by [`Lease::granted`] or [`Lease::failed`].
+    pub draw: Option<Draw>,
+}
+
+/// What a request is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It may go; so many units are left here.
+    Admitted(u64),
+    /// It may not, for so long.
+    Denied {
+        /// When the store is asked again.
+        retry_after_us: u64,
+    },
+    /// Units are on their way: it is decided when they are here, by [`Lease::spend`].
+    Waits,
+    /// The store decides it: the key is not busy.
+    Store,
+    /// There is nothing left, and the store does not answer.
+    Lost,
+}
+
+/// Units to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// How many are wanted.
+    pub most: u64,
+    /// How many the request that waits for them needs.
+    pub least: u64,
+}
+
+/// Units that were taken together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// How many are left.
+    pub units: u64,
+    /// When they end.
+    pub ends_us: u64,
+    /// When they were taken, by the store's clock.
+    pub at_us: u64,
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    demand: Demand,
+    /// When somebody came last.
+    asked_us: u64,
+    /// Those that end first come first.
+    grants: [Grant; GRANTS],
+    is_hot: bool,
+    /// Whether the store had less than was wanted.
+    is_short: bool,
+    /// Whether the store gave no answer when it was last asked.
+    is_lost: bool,
+    is_asking: bool,
+    /// When the store may be asked again.
+    next_us: u64,
+    /// How many calls may still be made, at `counted_us`.
+    calls: f64,
+    counted_us: u64,
+    /// How long a call takes.
+    trip_us: u64,
+    /// When the store's window ends, if it has windows.
+    window_ends_us: u64,
+    /// Since when, and how many units have been spent: what the average does not know yet.
+    spent: u64,
+    spent_since_us: u64,
+}
+
+impl Lease {
+    /// A key that is asked for the first time.
+    #[must_use]
+    pub fn new(now_us: u64) -> Self {
+        Self {
+            demand: Demand::new(now_us),
+            asked_us: now_us,
+            grants: [Grant::default(); GRANTS],
+            is_hot: false,
+            is_short: false,
+            is_lost: false,
+            is_asking: false,
+            next_us: now_us,
+            calls: SPARE_CALLS,
+            counted_us: now_us,
+            trip_us: 0,
+            window_ends_us: 0,
+            spent: 0,
+            spent_since_us: now_us,
+        }
+    }
+
+    /// Decides a request of `cost`.
+    #[inline]
+    pub fn ask(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        self.asked_us = now_us;
+        if self.demand.see(cost, now_us, terms.period_us / 8) {
+            self.weigh(terms, now_us);
+        }
+        // So many in less than a period need no average.
+        if !self.is_hot && self.demand.seen() >= PAYS_AT_ONCE {
+            self.is_hot = true;
+        }
+        if !self.is_hot {
+            return Step { told: Told::Store, draw: None };
+        }
+        let Some(left) = self.spend(cost, now_us) else { return self.empty(terms, cost, now_us) };
+        let is_low = self.is_low(left);
+        let draw = if is_low { self.draw(terms, left, 1, now_us) } else { None };
+        Step { told: Told::Admitted(left), draw }
+    }
+
+    /// Takes `cost` of what is here; what is left then.
+    #[inline]
+    pub fn spend(&mut self, cost: u64, now_us: u64) -> Option<u64> {
+        let left = self.left(now_us);
+        let rest = left.checked_sub(cost)?;
+        let mut owed = cost;
+        for grant in self.grants.iter_mut().filter(|grant| grant.ends_us > now_us) {
+            let taken = owed.min(grant.units);
+            grant.units -= taken;
+            owed -= taken;
+        }
+        self.spent = self.spent.saturating_add(cost);
+        Some(rest)
+    }
+
+    /// Puts units back that were just spent, because the request was not admitted after all.
+    pub fn put_back(&mut self, cost: u64, now_us: u64) {
+        self.spent = self.spent.saturating_sub(cost);
+        // To those that end first of all that live; it is where they came from, or close to it.
+        if let Some(grant) = self.grants.iter_mut().find(|grant| grant.ends_us > now_us) {
+            grant.units = grant.units.saturating_add(cost);
+        }
+    }
+
+    /// What can be spent.
+    #[must_use]
+    #[inline]
+    pub fn left(&self, now_us: u64) -> u64 {
+        let live = self.grants.iter().filter(|grant| grant.ends_us > now_us);
+        live.map(|grant| grant.units).sum()
+    }
+
+    /// There is not enough here.
+    fn empty(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        let left = self.left(now_us);
+        let draw = self.draw(terms, left, cost, now_us);
+        let told = match self.is_asking {
+            // What is to be told without a store is not known here.
+            _ if self.is_lost => Told::Lost,
+            true if !self.is_short => Told::Waits,
+            // Who comes to a limit that is exceeded is not let wait for what others want as well.
+            _ => Told::Denied { retry_after_us: self.retry_after_us(now_us) },
+        };
+        Step { told, draw }
+    }
+
+    /// When it may be worth to come again.
+    fn retry_after_us(&self, now_us: u64) -> u64 {
+        let until_us = if self.is_asking { now_us + self.trip_us } else { self.next_us };
+        until_us.saturating_sub(now_us).max(1)
+    }
+
+    /// What to draw, if the store may be asked now.
+    fn draw(&mut self, terms: &Terms, left: u64, least: u64, now_us: u64) -> Option<Draw> {
+        if self.is_asking || now_us < self.next_us || !self.may_call(terms, now_us) {
+            return None;
+        }
+        self.is_asking = true;
+        let most = self.wanted(terms, now_us).saturating_sub(left).max(least).max(1);
+        Some(Draw { most, least })
+    }
+
+    /// Counts a call, if there may be one.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn may_call(&mut self, terms: &Terms, now_us: u64) -> bool {
+        let periods = now_us.saturating_sub(self.counted_us) as f64 / terms.period_us as f64;
+        self.counted_us = now_us;
+        self.calls = (self.calls + periods * CALLS).min(SPARE_CALLS);
+        if self.calls < 1.0 {
+            let wait = (1.0 - self.calls) / CALLS * terms.period_us as f64;
+            self.next_us = now_us.saturating_add(whole(wait).max(1));
+            return false;
+        }
+        self.calls -= 1.0;
+        true
+    }
+
+    /// How many units are to be here: for a period, and for the time of two calls, and as many more
+    /// as chance may bring.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn wanted(&self, terms: &Terms, now_us: u64) -> u64 {
+        let average = self.demand.in_us(terms.period_us);
+        let elapsed_us = now_us.saturating_sub(self.spent_since_us).max(terms.period_us / 8).max(1);
+        let lately = self.spent as f64 / elapsed_us as f64 * terms.period_us as f64;
+        let mut expected = average.max(lately);
+        if terms.of_window && self.window_ends_us > now_us {
+            // What is not spent when the window ends is lost.
+            let rest_us = self.window_ends_us - now_us;
+            expected *= (rest_us as f64 / terms.period_us as f64).min(1.0);
+        }
+        let trips = 2.0 * expected * self.trip_us as f64 / terms.period_us as f64;
+        whole(expected + trips + expected.sqrt())
+    }
+
+    /// Whether it is time to draw more.
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn is_low(&self, left: u64) -> bool {
+        !self.is_asking && (left as f64) < self.demand.in_us(2 * self.trip_us) + 1.0
+    }
+
+    /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.
+    pub fn granted(
+        &mut self,
+        terms: &Terms,
+        drawn: &Drawn,
+        asked: Draw,
+        sent_us: u64,
+        now_us: u64,
+        chance: u32,
+    ) {
+        (self.is_asking, self.is_lost) = (false, false);
+        let trip_us = now_us.saturating_sub(sent_us);
+        self.trip_us = if self.trip_us == 0 { trip_us } else { (self.trip_us * 7 + trip_us) / 8 };
+        (self.spent, self.spent_since_us) = (0, now_us);
+        self.is_short = drawn.units < asked.most;
+        if self.is_short {
+            self.next_us = now_us.saturating_add(about(terms.period_us, chance));
+        }
+        let mut life_us = terms.period_us.saturating_mul(LEASE_PERIODS);
+        if terms.of_window {
+            life_us = life_us.min(drawn.reset_after_us);
+            self.window_ends_us = sent_us.saturating_add(drawn.reset_after_us);
+        }
+        // Clocks do not run alike to the last.
+        let ends_us = sent_us.saturating_add(life_us - life_us / 1000);
+        self.keep(Grant { units: drawn.units, ends_us, at_us: drawn.at_us }, now_us);
+    }
+
+    /// The draw came to nothing, as far as is known.
+    pub fn failed(&mut self, terms: &Terms, now_us: u64, chance: u32) {
+        (self.is_asking, self.is_lost) = (false, true);
+        self.next_us = now_us.saturating_add(about(terms.period_us, chance));
+    }
+
+    fn keep(&mut self, grant: Grant, now_us: u64) {
+        if grant.units == 0 {
+            return;
+        }
+        self.grants.iter_mut().filter(|old| old.ends_us <= now_us).for_each(|old| old.units = 0);
+        match self.grants.iter_mut().find(|old| old.units == 0) {
+            Some(free) => *free = grant,
+            None => {
+                // The newest end last: it joins the last, whose life is shorter.
+                let last = &mut self.grants[GRANTS - 1];
+                last.units = last.units.saturating_add(grant.units);
+                last.at_us = last.at_us.min(grant.at_us);
+            }
+        }
+        self.grants.sort_unstable_by_key(|grant| (grant.units == 0, grant.ends_us));
+    }
+
+    /// Whether the key is worth leasing, by the demand of now.
+    fn weigh(&mut self, terms: &Terms, now_us: u64) {
+        let expected = self.demand.in_us(terms.period_us);
+        if expected >= PAYS {
+            self.is_hot = true;
+        } else if expected < PAYS / 2.0 && !self.is_asking && self.left(now_us) == 0 {
+            self.is_hot = false;
+        }
+    }
+
+    /// Looks after a key for which nobody may have come for a while: units that nobody wants are to
+    /// be given back.
+    pub fn rest(&mut self, terms: &Terms, now_us: u64) -> [Grant; GRANTS] {
+        let is_quiet = now_us.saturating_sub(self.asked_us) >= terms.period_us;
+        self.demand.see(0, now_us, terms.period_us / 8);
+        let mut idle = [Grant::default(); GRANTS];
+        if is_quiet && !self.is_asking {
+            for (grant, idle) in self.grants.iter_mut().zip(&mut idle) {
+                if grant.ends_us > now_us {
+                    *idle = *grant;
+                }
+                *grant = Grant::default();
+            }
+        }
+        self.weigh(terms, now_us);
+        idle
+    }
+
+    /// Whether nothing would be lost by forgetting the key.
+    #[must_use]
+    pub fn is_idle(&self, now_us: u64) -> bool {
+        !self.is_asking && !self.is_hot && self.left(now_us) == 0
+    }
+
+    /// Whether the key is decided here.
+    #[must_use]
+    pub fn is_hot(&self) -> bool {
+        self.is_hot
+    }
+}
+
+/// Three to five quarters of `us`, so that processes do not ask all at once.
+fn about(us: u64, chance: u32) -> u64 {
+    let half = u128::from(us / 2) * u128::from(chance) / u128::from(u32::MAX);
+    us - us / 4 + u64::try_from(half).unwrap_or(0)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn whole(number: f64) -> u64 {
+    number.ceil() as u64
+}
+
+#[cfg(test)]
+mod tests;

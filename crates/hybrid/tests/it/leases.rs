@@ -1,0 +1,104 @@
+//! Leases never admit more than the limit in any interval, use it up where it is asked for, and ask
+//! the store no oftener than they say.
+
+#![allow(clippy::cast_precision_loss, reason = "numbers of requests are small")]
+
+use tollkeeper_core::{Quota, Rate};
+use tollkeeper_testkit::fleet::{Dated, Report, Scenario, Spread, StoreSickness, run};
+
+use crate::node::{Leasing, period_us};
+
+/// Units a second of every limit here.
+const PER_SECOND: u64 = 1_000;
+
+/// Fleets of each limit to which anything may happen.
+const FLEETS: u64 = 1_000;
+
+/// A key that becomes busy costs so many calls before it is leased.
+const CALLS_AT_FIRST: u64 = 8;
+
+/// One of each kind, each enough for fifty nodes.
+fn quotas() -> [Quota; 3] {
+    let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
+    [
+        Quota::token_bucket(4_000, rate).unwrap(),
+        Quota::gcra(10_000, rate).unwrap(),
+        Quota::fixed_window(10_000, 10_000_000).unwrap(),
+    ]
+}
+
+/// How often a store that forgets lets a limit be used anew.
+fn forgotten(scenario: &Scenario) -> u64 {
+    let troubles = scenario.store.troubles.iter();
+    let emptied = troubles.filter(|trouble| trouble.kind == StoreSickness::Emptied);
+    u64::try_from(emptied.count()).unwrap()
+}
+
+#[test]
+fn no_interval_admits_more_than_the_limit_whatever_happens() {
+    let (mut forgetful, mut ill) = (0, 0);
+    for quota in quotas() {
+        for seed in 0..FLEETS {
+            let scenario = Scenario::random(seed, quota);
+            let report = run(&scenario, Leasing::new);
+            let most = forgotten(&scenario) * quota.limit();
+            let excess = report.excess(Dated::Decided).unwrap();
+            assert!(excess <= most, "seed {seed}: {excess} too many: {scenario:?}");
+            assert!(report.admitted() > 0, "seed {seed}: {scenario:?}");
+            forgetful += u64::from(excess > 0);
+            ill += u64::from(report.failed > 0 && report.faults.crashes > 0);
+        }
+    }
+    // They were not spared.
+    assert!(forgetful > 10 && ill > 100, "{forgetful} forgot, {ill} were ill");
+}
+
+/// A fleet that nothing happens to but more demand than the limit allows, long enough that what it
+/// began with does not matter.
+fn crowded(quota: Quota, nodes: usize, percent: u64, spread: Spread) -> (Scenario, Report) {
+    let mut scenario = Scenario::calm(1, quota, nodes);
+    scenario.demand.percent = percent;
+    scenario.demand.spread = spread;
+    scenario.duration_us = 120_000_000;
+    scenario.warm_up_us = 100_000_000;
+    let report = run(&scenario, Leasing::new);
+    (scenario, report)
+}
+
+#[test]
+fn what_is_asked_for_is_used_and_the_store_is_asked_seldom() {
+    for quota in quotas() {
+        for (nodes, percent) in [(2, 110), (2, 1000), (5, 150), (20, 200), (50, 400), (50, 1000)] {
+            for spread in [Spread::Even, Spread::Zipf] {
+                let (scenario, report) = crowded(quota, nodes, percent, spread);
+                let named =
+                    format!("{nodes} nodes, {percent} %, {spread:?}: {}", quota.algorithm());
+                assert_eq!(report.excess(Dated::Told), Some(0), "{named}");
+                let allowed = PER_SECOND * (scenario.duration_us - scenario.warm_up_us) / 1_000_000;
+                let used = report.admitted() as f64 / allowed as f64;
+                let periods = scenario.duration_us as f64 / period_us(&quota, nodes) as f64;
+                let calls = report.calls - CALLS_AT_FIRST * nodes as u64;
+                let calls = calls as f64 / nodes as f64 / periods;
+                println!(
+                    "{named}: {used:.3} used, {calls:.2} calls, fair {:.2}",
+                    report.fairness()
+                );
+                assert!(used >= 0.97, "{named}: {used}");
+                assert!(calls <= 1.2, "{named}: {calls}");
+            }
+        }
+    }
+}
+
+#[test]
+fn below_the_limit_nobody_is_denied() {
+    for quota in quotas() {
+        for nodes in [2, 5, 10] {
+            let (_, report) = crowded(quota, nodes, 80, Spread::Even);
+            let named = format!("{nodes} nodes: {}", quota.algorithm());
+            let denied = 1.0 - report.admitted() as f64 / report.demanded() as f64;
+            println!("{named}: {denied:.5} denied, {} waited", report.waited_us.len());
+            assert!(denied < 0.001, "{named}: {denied}");
+        }
+    }
+}

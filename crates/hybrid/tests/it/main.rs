@@ -1,0 +1,6 @@
+//! Fleets of processes that decide by themselves, in virtual time.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod leases;
+mod node;

@@ -1,0 +1,142 @@
+//! A process that leases, as the simulator knows it.
+
+use std::collections::VecDeque;
+
+use tollkeeper_core::{Amended, Change, Consistency, Quota};
+use tollkeeper_hybrid::lease::{Draw, Lease, Step, Terms, Told as Local};
+use tollkeeper_testkit::fleet::{Ask, AskId, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
+
+/// What a call was for.
+enum For {
+    /// Units, and when they were asked for.
+    Draw(Draw, u64),
+    /// A request of a key that is not busy.
+    Request(AskId),
+    /// Units that nobody wanted.
+    Return,
+}
+
+/// A process with one key. What it cannot decide without the store, it denies.
+pub(crate) struct Leasing {
+    lease: Lease,
+    terms: Terms,
+    stored: Quota,
+    under_way: Vec<(CallId, For)>,
+    waiting: VecDeque<Ask>,
+    wake_us: u64,
+    chance: u32,
+}
+
+fn consistency(quota: &Quota, nodes: usize) -> Consistency {
+    Consistency::lease(quota, u64::try_from(nodes).unwrap(), None).unwrap()
+}
+
+/// How long a lease of one of so many nodes is.
+pub(crate) fn period_us(quota: &Quota, nodes: usize) -> u64 {
+    match consistency(quota, nodes) {
+        Consistency::Lease { period_us } => period_us.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Leasing {
+    pub(crate) fn new(seat: &Seat) -> Self {
+        let consistency = consistency(&seat.quota, seat.nodes);
+        let period_us = period_us(&seat.quota, seat.nodes);
+        let of_window = matches!(seat.quota, Quota::FixedWindow(_));
+        Self {
+            lease: Lease::new(seat.now_us),
+            terms: Terms { period_us, of_window },
+            stored: consistency.stored(&seat.quota),
+            under_way: Vec::new(),
+            waiting: VecDeque::new(),
+            wake_us: seat.now_us + period_us,
+            chance: u32::try_from(seat.nth).unwrap().wrapping_mul(0x9e37_79b9) ^ seat.life,
+        }
+    }
+
+    fn chance(&mut self) -> u32 {
+        self.chance = self.chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.chance
+    }
+
+    fn send(&mut self, step: Step, now_us: u64, calls: &mut Calls) {
+        if let Some(draw) = step.draw {
+            let change = Change::Draw { most: draw.most, least: draw.least };
+            let id = calls.send(0, self.stored, Op::Amend(change));
+            self.under_way.push((id, For::Draw(draw, now_us)));
+        }
+    }
+
+    /// Who waited is decided by what is here now.
+    fn tell(&mut self, now_us: u64, told: &mut Vec<Telling>) {
+        for ask in std::mem::take(&mut self.waiting) {
+            let admitted = self.lease.spend(ask.cost, now_us).is_some();
+            told.push(Telling { id: ask.id, admitted });
+        }
+    }
+}
+
+impl Node for Leasing {
+    fn ask(&mut self, now_us: u64, ask: Ask, calls: &mut Calls) -> Told {
+        let step = self.lease.ask(&self.terms, ask.cost, now_us);
+        self.send(step, now_us, calls);
+        match step.told {
+            Local::Admitted(_) => Told::Admitted,
+            Local::Denied { .. } | Local::Lost => Told::Denied,
+            Local::Waits => {
+                self.waiting.push_back(ask);
+                Told::Waits
+            }
+            Local::Store => {
+                let id = calls.send(0, self.stored, Op::Decide { cost: ask.cost, ticket: None });
+                self.under_way.push((id, For::Request(ask.id)));
+                Told::Waits
+            }
+        }
+    }
+
+    fn answered(
+        &mut self,
+        now_us: u64,
+        call: CallId,
+        reply: Reply,
+        _: &mut Calls,
+        told: &mut Vec<Telling>,
+    ) {
+        let at = self.under_way.iter().position(|(id, _)| *id == call).unwrap();
+        match (self.under_way.swap_remove(at).1, reply) {
+            (For::Draw(draw, sent_us), Reply::Amended(Amended::Drawn(drawn))) => {
+                let chance = self.chance();
+                self.lease.granted(&self.terms, &drawn, draw, sent_us, now_us, chance);
+                self.tell(now_us, told);
+            }
+            (For::Draw(..), _) => {
+                let chance = self.chance();
+                self.lease.failed(&self.terms, now_us, chance);
+                self.tell(now_us, told);
+            }
+            (For::Request(id), Reply::Decided { outcome, .. }) => {
+                told.push(Telling { id, admitted: outcome.allowed });
+            }
+            (For::Request(id), _) => told.push(Telling { id, admitted: false }),
+            (For::Return, _) => {}
+        }
+    }
+
+    fn wake_us(&self) -> Option<u64> {
+        Some(self.wake_us)
+    }
+
+    fn wake(&mut self, now_us: u64, calls: &mut Calls, _: &mut Vec<Telling>) {
+        for grant in self.lease.rest(&self.terms, now_us) {
+            if grant.units > 0 {
+                let charged_at_us = Some(grant.at_us);
+                let refund = Change::Refund { units: grant.units, charged_at_us };
+                let id = calls.send(0, self.stored, Op::Amend(refund));
+                self.under_way.push((id, For::Return));
+            }
+        }
+        self.wake_us = now_us + self.terms.period_us;
+    }
+}
