@@ -6,6 +6,7 @@
 use tollkeeper_core::{Quota, Rate};
 use tollkeeper_testkit::fleet::{Dated, Report, Scenario, Spread, StoreSickness, run};
 
+use crate::hoarder::Hoarder;
 use crate::node::{Leasing, period_us};
 
 /// Units a second of every limit here.
@@ -51,6 +52,42 @@ fn no_interval_admits_more_than_the_limit_whatever_happens() {
     }
     // They were not spared.
     assert!(forgetful > 10 && ill > 100, "{forgetful} forgot, {ill} were ill");
+}
+
+#[test]
+fn not_even_if_all_keep_what_they_can_and_spend_it_at_once() {
+    for quota in quotas() {
+        let mut most_at_once = 0;
+        for seed in 0..FLEETS / 50 {
+            let mut scenario = Scenario::random(seed, quota);
+            scenario.demand.percent = 20_000;
+            scenario.demand.most_cost = 50;
+            scenario.demand.spread = Spread::Even;
+            scenario.demand.bursts = None;
+            scenario.duration_us = 45_000_000;
+            let report = run(&scenario, |seat| Hoarder::new(seat, 9 + seed % 3 * 10));
+            let most = forgotten(&scenario) * quota.limit();
+            let excess = report.excess(Dated::Decided).unwrap();
+            assert!(excess <= most, "seed {seed}: {excess} too many: {scenario:?}");
+            most_at_once = most_at_once.max(at_once(&report));
+        }
+        // The bound is not a wide one: they came near it.
+        assert!(most_at_once > quota.limit() * 9 / 10, "{most_at_once} of {}", quota.limit());
+    }
+}
+
+/// The most units that were admitted within a second.
+fn at_once(report: &Report) -> u64 {
+    let (mut first, mut units, mut most) = (0, 0, 0);
+    for admission in &report.admissions {
+        units += admission.units;
+        while report.admissions[first].told_us + 1_000_000 < admission.told_us {
+            units -= report.admissions[first].units;
+            first += 1;
+        }
+        most = most.max(units);
+    }
+    most
 }
 
 /// A fleet that nothing happens to but more demand than the limit allows, long enough that what it

@@ -31,6 +31,11 @@ fn consistency(quota: &Quota, nodes: usize) -> Consistency {
     Consistency::lease(quota, u64::try_from(nodes).unwrap(), None).unwrap()
 }
 
+/// What the store is asked for.
+pub(crate) fn stored(quota: &Quota, nodes: usize) -> Quota {
+    consistency(quota, nodes).stored(quota)
+}
+
 /// How long a lease of one of so many nodes is.
 pub(crate) fn period_us(quota: &Quota, nodes: usize) -> u64 {
     match consistency(quota, nodes) {
@@ -41,13 +46,12 @@ pub(crate) fn period_us(quota: &Quota, nodes: usize) -> u64 {
 
 impl Leasing {
     pub(crate) fn new(seat: &Seat) -> Self {
-        let consistency = consistency(&seat.quota, seat.nodes);
         let period_us = period_us(&seat.quota, seat.nodes);
         let of_window = matches!(seat.quota, Quota::FixedWindow(_));
         Self {
             lease: Lease::new(seat.now_us),
             terms: Terms { period_us, of_window },
-            stored: consistency.stored(&seat.quota),
+            stored: stored(&seat.quota, seat.nodes),
             under_way: Vec::new(),
             waiting: VecDeque::new(),
             wake_us: seat.now_us + period_us,
