@@ -53,6 +53,12 @@ impl Demand {
         if self.weights > 0.0 { self.weighted / self.weights * us as f64 } else { 0.0 }
     }
 
+    /// When the average moved on last.
+    #[must_use]
+    pub fn since_us(&self) -> u64 {
+        self.since_us
+    }
+
     /// What was asked for since the average moved on last.
     #[must_use]
     #[inline]

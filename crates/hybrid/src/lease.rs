@@ -23,7 +23,7 @@ const PAYS: f64 = 4.0;
 const PAYS_AT_ONCE: u64 = 4;
 
 /// Calls that may be made sooner than one in a period, when demand grows.
-const SPARE_CALLS: f64 = 3.0;
+const SPARE_CALLS: f64 = 4.0;
 
 /// Calls in a period, in the long run.
 const CALLS: f64 = 1.1;
@@ -204,7 +204,8 @@ impl Lease {
     }
 
     /// When it may be worth to come again.
-    fn retry_after_us(&self, now_us: u64) -> u64 {
+    #[must_use]
+    pub fn retry_after_us(&self, now_us: u64) -> u64 {
         let until_us = if self.is_asking { now_us + self.trip_us } else { self.next_us };
         until_us.saturating_sub(now_us).max(1)
     }
@@ -239,13 +240,18 @@ impl Lease {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn wanted(&self, terms: &Terms, now_us: u64) -> u64 {
         let average = self.demand.in_us(terms.period_us);
-        let elapsed_us = now_us.saturating_sub(self.spent_since_us).max(terms.period_us / 8).max(1);
-        let lately = self.spent as f64 / elapsed_us as f64 * terms.period_us as f64;
-        let mut expected = average.max(lately);
+        // What the average does not know yet: of a time that is not too short to tell.
+        let at_rate = |units: u64, since_us: u64| {
+            let elapsed_us = now_us.saturating_sub(since_us).max(terms.period_us / 8).max(1);
+            units as f64 / elapsed_us as f64 * terms.period_us as f64
+        };
+        let spent = at_rate(self.spent, self.spent_since_us);
+        let seen = at_rate(self.demand.seen(), self.demand.since_us());
+        let mut expected = average.max(spent).max(seen);
         if terms.of_window && self.window_ends_us > now_us {
             // What is not spent when the window ends is lost.
             let rest_us = self.window_ends_us - now_us;
-            expected *= (rest_us as f64 / terms.period_us as f64).min(1.0);
+            expected *= (rest_us as f64 / terms.period_us as f64).clamp(0.25, 1.0);
         }
         let trips = 2.0 * expected * self.trip_us as f64 / terms.period_us as f64;
         whole(expected + trips + expected.sqrt())
@@ -343,10 +349,10 @@ impl Lease {
         !self.is_asking && !self.is_hot && self.left(now_us) == 0
     }
 
-    /// Whether the key is decided here.
+    /// Whether the store gave no answer when it was last asked.
     #[must_use]
-    pub fn is_hot(&self) -> bool {
-        self.is_hot
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
     }
 }
 

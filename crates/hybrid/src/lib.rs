@@ -1,7 +1,13 @@
 //! Local decisions with leave of a shared store.
 //!
-//! What is planned here is a pure function of numbers: how many units a process takes in advance,
-//! when, and what it tells a request meanwhile. Whoever has a store does the calls.
+//! A [`Hybrid`] is a store over another. What it plans is a pure function of numbers, in [`lease`]: how
+//! many units a process takes in advance, when, and what it tells a request meanwhile. The calls
+//! around it are small.
 
 pub mod demand;
+mod hybrid;
+mod keys;
 pub mod lease;
+mod leased;
+
+pub use hybrid::Hybrid;

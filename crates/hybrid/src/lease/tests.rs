@@ -82,7 +82,7 @@ fn who_comes_while_units_are_on_their_way_waits_for_them() {
 
 #[test]
 fn without_a_store_what_is_left_is_spent_and_then_it_is_said() {
-    let mut lease = holding(&TERMS, 50, 0);
+    let mut lease = holding(&TERMS, 500, 0);
     let draw = (0..).find_map(|_| lease.ask(&TERMS, 1, 10_000).draw).unwrap();
     lease.failed(&TERMS, 10_500, 0);
     let left = lease.left(10_500);

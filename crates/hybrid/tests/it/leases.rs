@@ -16,7 +16,7 @@ const PER_SECOND: u64 = 1_000;
 const FLEETS: u64 = 1_000;
 
 /// A key that becomes busy costs so many calls before it is leased.
-const CALLS_AT_FIRST: u64 = 8;
+const CALLS_AT_FIRST: u64 = 9;
 
 /// One of each kind, each enough for fifty nodes.
 fn quotas() -> [Quota; 3] {

@@ -5,3 +5,4 @@
 mod hoarder;
 mod leases;
 mod node;
+mod store;

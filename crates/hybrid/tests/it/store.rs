@@ -1,0 +1,235 @@
+//! The store over another: several processes on one table, in time that passes as they wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, advance};
+use tollkeeper_core::{
+    Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Quota, Rate, Request,
+    Store, StoreError,
+};
+use tollkeeper_hybrid::Hybrid;
+use tollkeeper_memory::{MemoryStore, Settings};
+use tollkeeper_testkit::faulty::{FaultyStore, Mood};
+use tollkeeper_testkit::fleet::judge;
+use tollkeeper_testkit::ready::Ready;
+use tollkeeper_testkit::suite;
+
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The runtime's time.
+#[derive(Clone, Debug)]
+struct Passing(Instant);
+
+impl Clock for Passing {
+    fn now_us(&self) -> u64 {
+        1_700_000_000_000_000 + u64::try_from(self.0.elapsed().as_micros()).unwrap()
+    }
+
+    fn may_step_back(&self) -> bool {
+        false
+    }
+}
+
+type Table = FaultyStore<MemoryStore<Passing>>;
+
+/// A table that several processes share.
+#[derive(Clone, Debug)]
+struct Common(Arc<Table>);
+
+impl Store for Common {
+    async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
+        self.0.decide(requests).await
+    }
+
+    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
+        self.0.amend(amendments).await
+    }
+
+    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
+        self.0.reset(filter).await
+    }
+
+    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.0.inspect(filter, most).await
+    }
+}
+
+/// Processes on one table, and the time.
+struct Scene {
+    clock: Passing,
+    common: Common,
+    nodes: Vec<Hybrid<Common>>,
+    quota: Quota,
+    consistency: Consistency,
+}
+
+/// A thousand a second.
+const PER_SECOND: u64 = 1_000;
+
+impl Scene {
+    fn new(nodes: u32) -> Self {
+        let clock = Passing(Instant::now());
+        let table = MemoryStore::new(Settings::default(), clock.clone());
+        let common = Common(Arc::new(FaultyStore::new(table)));
+        let node =
+            |nth| Hybrid::new(common.clone(), Arc::new(clock.clone()), PATIENCE, nth * 77_777_777);
+        let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
+        let quota = Quota::token_bucket(PER_SECOND, rate).unwrap();
+        let consistency = Consistency::lease(&quota, nodes.into(), None).unwrap();
+        let nodes = (0..nodes).map(node).collect();
+        Self { clock, common, nodes, quota, consistency }
+    }
+
+    fn check(&self) -> Check<'_> {
+        Check { consistency: self.consistency, ..Check::new("api", &self.quota, "hot", 1) }
+    }
+
+    async fn ask(&self, node: usize, check: Check<'_>) -> Result<Answer, StoreError> {
+        let request = Request::new([check], None).unwrap();
+        match self.nodes[node].decide_at_once(&request) {
+            Some(decided) => decided,
+            None => self.nodes[node].decide_one(&request).await,
+        }
+    }
+
+    /// Asks each node in turn, so often a second for so long; when each was admitted.
+    async fn flood(&self, per_second: u64, seconds: u64) -> Vec<(u64, u64)> {
+        let mut admitted = Vec::new();
+        for nth in 0..per_second * seconds {
+            let node = usize::try_from(nth).unwrap() % self.nodes.len();
+            if self.ask(node, self.check()).await.is_ok_and(|answer| answer.allowed) {
+                admitted.push((self.clock.now_us(), 1));
+            }
+            advance(Duration::from_nanos(1_000_000_000 / per_second)).await;
+        }
+        admitted
+    }
+
+    fn over(&self, admitted: &[(u64, u64)]) -> u64 {
+        let Quota::TokenBucket(bucket) = &self.quota else { panic!("{:?}", self.quota) };
+        judge::over_bucket(bucket, admitted)
+    }
+}
+
+#[test]
+fn what_is_not_leased_is_as_the_store_has_it() {
+    let harness = Ready::new(|clock| {
+        let table = MemoryStore::new(Settings::default(), clock.clone());
+        Hybrid::new(table, Arc::new(clock), PATIENCE, 0)
+    });
+    suite::run(&harness, 10).unwrap_or_else(|failures| panic!("{failures}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_key_is_decided_here_and_never_over() {
+    let scene = Scene::new(3);
+    let admitted = scene.flood(10 * PER_SECOND, 5).await;
+    assert_eq!(scene.over(&admitted), 0);
+    let later = admitted.iter().filter(|(at_us, _)| *at_us > 1_700_000_002_000_000).count();
+    assert!(later >= 2_910, "{later} of 3000 in the last three seconds");
+    // Eight periods a second, three processes, five seconds, and those with which it began.
+    let calls = scene.common.0.calls();
+    assert!(calls <= 144 + 24, "{calls} calls for 50 000 requests");
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_the_limit_everybody_goes_and_few_wait() {
+    let scene = Scene::new(2);
+    let admitted = scene.flood(PER_SECOND * 7 / 10, 5).await;
+    assert_eq!(admitted.len(), 3_500);
+    assert!(scene.common.0.calls() < 120, "{} calls", scene.common.0.calls());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_key_is_the_stores() {
+    let scene = Scene::new(2);
+    for nth in 1..=20 {
+        let answer = scene.ask(0, scene.check()).await.unwrap();
+        assert!(answer.allowed && scene.common.0.calls() == nth);
+        assert_eq!(answer.outcomes()[0].limit, PER_SECOND, "what is told is the limit itself");
+        advance(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
+    let scene = Scene::new(1);
+    scene.flood(PER_SECOND / 2, 2).await;
+    scene.common.0.set(Mood::Refusing);
+    let (mut here, mut lost) = (0, 0);
+    for _ in 0..200 {
+        match scene.ask(0, scene.check()).await {
+            Ok(answer) => here += u64::from(answer.allowed),
+            Err(_) => lost += 1,
+        }
+    }
+    assert!(here > 0 && lost > 0 && here + lost == 200, "{here} admitted, {lost} not decided");
+    // It is back, and so are they, by themselves.
+    scene.common.0.set(Mood::Well);
+    let admitted = scene.flood(PER_SECOND / 2, 2).await;
+    assert!(admitted.len() > 900, "{} of 1000", admitted.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_not_waited_for_longer_than_patience() {
+    let scene = Scene::new(1);
+    scene.common.0.set(Mood::Silent);
+    let begun = Instant::now();
+    let mut under_way = Vec::new();
+    for _ in 0..8 {
+        under_way.push(tokio::time::timeout(PATIENCE * 2, scene.ask(0, scene.check())));
+    }
+    let ended = futures_util::future::join_all(under_way).await;
+    assert!(begun.elapsed() <= PATIENCE * 2);
+    // The first found a cold key and asked the store itself, which is its caller's to end.
+    assert!(ended.iter().any(|ended| matches!(ended, Ok(Err(_)))), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_limit_denies_is_put_back() {
+    let scene = Scene::new(1);
+    scene.flood(PER_SECOND / 2, 1).await;
+    let none = Quota::fixed_window(1, 60_000_000).unwrap();
+    let both = || {
+        let checks = [scene.check(), Check::new("few", &none, "hot", 1)];
+        Request::new(checks, None).unwrap()
+    };
+    assert!(scene.nodes[0].decide_one(&both()).await.unwrap().allowed);
+    let left = |answer: &Answer| answer.outcomes()[0].remaining;
+    let before = left(&scene.ask(0, scene.check()).await.unwrap());
+    for _ in 0..10 {
+        let denied = scene.nodes[0].decide_one(&both()).await.unwrap();
+        assert!(!denied.allowed && denied.charged_at_us.is_none());
+        assert!(denied.outcomes()[0].allowed && !denied.outcomes()[1].allowed);
+    }
+    let after = left(&scene.ask(0, scene.check()).await.unwrap());
+    assert_eq!(after, before - 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_policy_and_a_reset_lease_anew() {
+    let mut scene = Scene::new(1);
+    scene.flood(5 * PER_SECOND, 1).await;
+    assert!(!scene.ask(0, scene.check()).await.unwrap().allowed);
+    scene.nodes[0].reset(Filter::default()).await.unwrap();
+    assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "nothing is used any longer");
+    scene.flood(5 * PER_SECOND, 1).await;
+    let rate = Rate::new(10 * PER_SECOND, 1_000_000).unwrap();
+    scene.quota = Quota::token_bucket(10 * PER_SECOND, rate).unwrap();
+    scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
+    assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "more is allowed now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_wants_is_forgotten_and_nobody_is_over_when_they_come_back() {
+    let scene = Scene::new(2);
+    let mut admitted = scene.flood(PER_SECOND / 2, 1).await;
+    advance(Duration::from_secs(60)).await;
+    admitted.extend(scene.flood(10 * PER_SECOND, 3).await);
+    assert_eq!(scene.over(&admitted), 0);
+    let begun_us = admitted[0].0 + 61_000_000;
+    let first = admitted.iter().filter(|(at_us, _)| (begun_us..begun_us + 100_000).contains(at_us));
+    let first = first.count();
+    assert!(first > 500, "{first}: a limit that has rested lets a burst through");
+}
