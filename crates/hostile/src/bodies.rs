@@ -1,5 +1,7 @@
 //! What is sent to the API: every body gets an answer of the right kind, and the same check means
-//! the same alone and in a batch.
+//! the same alone and in a batch, through the router and past it.
+
+mod ways;
 
 use std::cell::LazyCell;
 
@@ -12,7 +14,8 @@ use tokio::runtime::{Builder, Runtime};
 use tollkeeper_policy::Policy;
 use tower_service::Service;
 
-/// The calls that take a body. The first byte of an input chooses, the rest is the body.
+/// The calls that take a body. The first byte of an input chooses one, and how the body goes there
+/// past the router; the rest is the body.
 const CALLS: [&str; 8] = [
     "/v1/check",
     "/v1/check/batch",
@@ -23,6 +26,9 @@ const CALLS: [&str; 8] = [
     "/v1/release",
     "/v1/renew",
 ];
+
+/// Cuts a body into pieces where it stands, and is no part of it. No JSON holds it.
+const CUT: u8 = 0x1f;
 
 /// The longest answer to a call that is no batch.
 const MAX_ANSWER: usize = 4 * 1024;
@@ -40,6 +46,7 @@ rules:
 
 /// The API on a store of its own, and what its calls run on.
 struct Api {
+    policy: Policy,
     routes: Router,
     runtime: Runtime,
 }
@@ -48,8 +55,8 @@ thread_local! {
     static API: LazyCell<Api> = LazyCell::new(|| {
         let policy = Policy::parse(POLICY, &|_| None).unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let routes = tollkeeper_server::routes(policy).unwrap();
-        Api { routes, runtime }
+        let routes = tollkeeper_server::routes(policy.clone()).unwrap();
+        Api { policy, routes, runtime }
     });
 }
 
@@ -74,14 +81,18 @@ impl Api {
 
 /// Sends the bytes to a call.
 pub fn bodies(bytes: &[u8]) {
-    let Some((first, body)) = bytes.split_first() else { return };
-    let path = CALLS[usize::from(first.wrapping_sub(b'0')) % CALLS.len()];
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let choice = usize::from(first.wrapping_sub(b'0'));
+    let path = CALLS[choice % CALLS.len()];
+    let pieces: Vec<&[u8]> = rest.split(|byte| *byte == CUT).collect();
+    let body = &pieces.concat();
     API.with(|api| {
         let (status, told) = api.call(path, body);
         match path {
             "/v1/check" => {
                 decided(status, &told);
                 check_batched(api, body, status, &told);
+                ways::agree(&api.runtime, &api.policy, &pieces, choice / CALLS.len());
             }
             "/v1/reserve" => decided(status, &told),
             "/v1/check/batch" if status == 200 => {

@@ -34,3 +34,25 @@ fn nothing_at_all_and_everything_once() {
         target(&every);
     }
 }
+
+/// A check of so many bytes, one after another and in two halves, in every way to send it.
+fn check_of(length: usize) {
+    let mut check = b"{\"rule\":\"api\",\"key\":\"long\"}".to_vec();
+    check.resize(length, b' ');
+    let (first, rest) = check.split_at(length / 2);
+    for way in [b"0", b"8", b"@"] {
+        tollkeeper_hostile::bodies(&[way, &check[..]].concat());
+        tollkeeper_hostile::bodies(&[way, first, b"\x1f", rest].concat());
+    }
+}
+
+#[test]
+fn checks_as_long_as_what_is_held_of_them() {
+    // What is read of a connection at first and at most: with a body goes its head, of about eighty
+    // bytes.
+    for held in [8 * 1024, 32 * 1024] {
+        (held - 90..=held - 70).for_each(check_of);
+    }
+    // The longest that is read at all.
+    (64 * 1024 - 1..=64 * 1024 + 1).for_each(check_of);
+}

@@ -110,6 +110,17 @@ impl SystemClock {
         };
         Self { shared: Arc::new(shared) }
     }
+
+    /// A clock that stands at `now_us`, for tests of what takes no other clock than this.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn standing(now_us: u64) -> Self {
+        let clock = Self::new();
+        // Ticks that are worth nothing and trusted for ever.
+        clock.shared.tied_us.store(now_us, Ordering::Relaxed);
+        clock.shared.trusted.store(u64::MAX, Ordering::Relaxed);
+        clock
+    }
 }
 
 impl Shared {
@@ -240,6 +251,15 @@ mod tests {
         // Two moments of 20 µs in a run of at least 5 ms, over 5 ms; the last moment's own 20 µs; and
         // one part in 8192 of 5 ms: 61 µs.
         assert!(most_behind_us <= 62, "{most_behind_us} µs behind");
+    }
+
+    #[test]
+    fn one_that_stands_shows_one_moment() {
+        let (clock, system) = (SystemClock::standing(17), SystemClock::new());
+        let begun_us = system.now_us();
+        while system.now_us() < begun_us + 2 * TRUST_US {
+            assert_eq!(clock.now_us(), 17);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,7 +14,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::unconstrained;
 
 use crate::http::{Answerer, Answering, Reply};
@@ -71,6 +71,18 @@ impl Incoming {
             speak(stream, handler, closing).await;
         }
     }
+}
+
+/// Answers the requests of a stream that came in at no door, until it ends.
+pub(crate) async fn answer_all<T>(stream: T, answerer: Answerer)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Ok(place) = Arc::new(Semaphore::new(1)).try_acquire_owned() else { return };
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let arrival = Arrival { peer, secure: false, _place: Arc::new(place) };
+    let (_open, closing) = watch::channel(false);
+    speak(stream, Handler { arrival, answerer, tunnels: false }, closing).await;
 }
 
 /// Whoever closes waits until this has ended, and with it the listening.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tollkeeper_testkit::moment::until;
 
 /// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The file that the documentation shows first.
 pub(crate) const POLICY: &str = "\

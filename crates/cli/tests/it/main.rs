@@ -15,6 +15,7 @@ mod log;
 mod nginx;
 mod openapi;
 mod outage;
+mod pieces;
 mod proxies;
 mod readme;
 mod redis;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use smallvec::SmallVec;
 use tollkeeper_core::parse_duration_us;
@@ -45,7 +45,8 @@ impl<'b> Fields<'b> {
 
     fn take_given(&mut self, name: &str) -> Option<Given<'b>> {
         let at = self.left.iter().position(|(field, _)| field == name)?;
-        Some(self.left.swap_remove(at).1)
+        // The others keep their order, so that the first that nobody knows is the one to be named.
+        Some(self.left.remove(at).1)
     }
 
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
@@ -112,15 +113,18 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut left: SmallVec<[(Cow<'de, str>, Given<'de>); USUAL_FIELDS]> =
                     SmallVec::new();
-                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, Given<'de>>()? {
+                while left.len() < MAX_FIELDS {
+                    let Some((Name(name), value)) = map.next_entry::<Name<'de>, Given<'de>>()?
+                    else {
+                        return Ok(Fields { left });
+                    };
                     if left.iter().any(|(field, _)| *field == name) {
                         return Err(twice(&name));
                     }
-                    if left.len() == MAX_FIELDS {
-                        return Err(A::Error::custom("the object has too many fields"));
-                    }
                     left.push((name, value));
                 }
+                // So many hold one that no call knows, and it will be named.
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 Ok(Fields { left })
             }
         }
@@ -128,5 +132,31 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// The most fields of an object: far more than any call knows.
+/// The most fields of an object that are kept: far more than any call knows.
 const MAX_FIELDS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of a batch was refused for the field that nobody knows, and alone for their number.
+    #[test]
+    fn of_too_many_fields_the_first_unknown_one_is_named_alone_as_in_a_batch() {
+        let many: Vec<String> = (0..=MAX_FIELDS).map(|nth| format!("\"f{nth}\":1")).collect();
+        for fields in [format!("\"key\":\"a\",{}", many.join(",")), many.join(",")] {
+            let body = format!("{{{fields}}}");
+            let mut alone = Fields::read(body.as_bytes()).unwrap();
+            assert_eq!(alone.left.len(), MAX_FIELDS);
+            let mut batched =
+                Fields::of("checks[0]", serde_json::from_str(&body).unwrap()).unwrap();
+            for read in [&mut alone, &mut batched] {
+                read.text("key").unwrap();
+            }
+            let told = [alone, batched].map(|read| read.finish(&[&["key"]]).unwrap_err().to_json());
+            assert_eq!(told[0], told[1]);
+            assert!(told[0]["detail"].as_str().unwrap().contains("`f0`"), "{}", told[0]);
+        }
+        let broken = format!("{{{}", many.join(","));
+        assert!(Fields::read(broken.as_bytes()).is_err());
+    }
+}
