@@ -12,7 +12,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("hybrid", &["core"]),
     ("engine", &["core", "policy"]),
     ("tower", &["core", "engine", "policy"]),
-    ("stores", &["core", "engine", "memory", "policy", "redis"]),
+    ("stores", &["core", "engine", "hybrid", "memory", "policy", "redis"]),
     ("server", &["core", "engine", "memory", "policy", "stores", "tower"]),
     ("cli", &["core", "engine", "memory", "policy", "server", "stores"]),
     ("tollkeeper", &["core", "engine", "memory", "policy", "stores", "tower"]),

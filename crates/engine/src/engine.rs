@@ -71,6 +71,8 @@ struct Decided {
     apart: Option<Box<[Fate]>>,
     /// Whether it is what the store said to an earlier request, and still holds.
     again: bool,
+    /// Whether it was decided here, with leave of the store.
+    here: bool,
 }
 
 impl<S: Store> Engine<S> {
@@ -294,7 +296,9 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Decides without waiting, where the store can.
     fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Undecided> {
-        if self.safety.is_some() {
+        // What goes to a server has to be waited for, unless it gave leave before.
+        let here = self.safety.is_some();
+        if here && !ready.met.is_local() {
             return Err(Undecided(Box::new(ready)));
         }
         let answered = match ready.met.request(ready.ticket) {
@@ -302,7 +306,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             Err(error) => return Ok(Err(error)),
         };
         match answered {
-            Some(Ok(answer)) => Ok(self.verdict(ready, by_store(answer))),
+            Some(Ok(answer)) => Ok(self.verdict(ready, Decided { here, ..by_store(answer) })),
             Some(Err(error)) => Ok(Err(error.into())),
             None => Err(Undecided(Box::new(ready))),
         }
@@ -330,7 +334,12 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<Decided, EngineError> {
         let Safety { guards, fallback, denied } = safety;
         let request = ready.met.request(ready.ticket)?;
-        let (sent_us, most_us) = (deadline.began_us(), ready.met.policy().store().denied_cache_us);
+        let sent_us = deadline.began_us();
+        // Whoever is denied counts for what is leased.
+        let most_us = match ready.met.is_local() {
+            true => 0,
+            false => ready.met.policy().store().denied_cache_us,
+        };
         if most_us > 0
             && let Some(answer) = denied.find(request.checks(), sent_us)
         {
@@ -361,7 +370,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
-        let Decided { answer, choices, apart, again } = decided;
+        let Decided { answer, choices, apart, again, here } = decided;
         let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle {
@@ -371,7 +380,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             }
         }
         let met = ready.met;
-        let inner = Inner { met, answer, decision, handle, choices, apart, again };
+        let inner = Inner { met, answer, decision, handle, choices, apart, again, here };
         let verdict = Verdict { inner: Box::new(inner) };
         self.observer.decided(&verdict);
         Ok(verdict)
@@ -396,7 +405,7 @@ fn ready(
 }
 
 fn by_store(answer: Answer) -> Decided {
-    Decided { answer, choices: SmallVec::new(), apart: None, again: false }
+    Decided { answer, choices: SmallVec::new(), apart: None, again: false, here: false }
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {

@@ -41,6 +41,8 @@ pub(crate) struct MetLimit<'a> {
     pub(crate) key: &'a str,
     pub(crate) cost: u64,
     pub(crate) shadow: bool,
+    /// Who decides it, where the store is shared.
+    pub(crate) consistency: Consistency,
     /// What the rule says to a failed store, if it says anything.
     pub(crate) on_failure: Option<OnFailure>,
 }
@@ -149,7 +151,9 @@ impl Met {
                 nth += 1;
                 let (rule, on_failure, shadow) = (INLINE, None, false);
                 let (limit, key, cost) = (name.as_str(), key.as_str(), *cost);
-                let met = MetLimit { rule, limit, quota, key, cost, shadow, on_failure };
+                let consistency = Consistency::Exact;
+                let met =
+                    MetLimit { rule, limit, quota, key, cost, shadow, consistency, on_failure };
                 (nth == 1).then_some(met)
             }
         })
@@ -189,9 +193,16 @@ impl Met {
         }
     }
 
+    /// Whether any of it can be decided without asking the store.
+    pub(crate) fn is_local(&self) -> bool {
+        self.limits().any(|met| met.consistency != Consistency::Exact)
+    }
+
     /// All of it as one request to a store.
     pub(crate) fn request(&self, ticket: Option<Ticket>) -> Result<Request<'_>, EngineError> {
-        let checks = self.limits().map(|met| met.check(met.quota, met.cost));
+        let checks = self
+            .limits()
+            .map(|met| Check { consistency: met.consistency, ..met.check(met.quota, met.cost) });
         Ok(Request::new(checks, ticket)?)
     }
 }
@@ -204,6 +215,7 @@ fn of_rule<'a>(rule: &'a Rule, met: &'a MetRule, limit: &'a Limit) -> MetLimit<'
         key: &met.key,
         cost: met.cost,
         shadow: rule.is_shadow(),
+        consistency: limit.consistency(),
         on_failure: rule.on_failure(),
     }
 }

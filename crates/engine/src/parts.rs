@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Amendment, Answer, Bucket, Change, Check, Consistency, Outcome, Part, Quota, Request,
-    RequestError, Store, Ticket,
+    Amendment, Answer, Bucket, Change, Check, Outcome, Part, Quota, Request, RequestError, Store,
+    Ticket,
 };
 
 mod whole;
@@ -233,7 +233,7 @@ pub(crate) fn undoing<'a>(
     ticket: Option<Ticket>,
     answer: &Answer,
 ) -> SmallVec<[Amendment<'a>; 2]> {
-    let Check { limit, quota, key, cost: units, .. } = *check;
+    let Check { limit, quota, key, cost: units, consistency, .. } = *check;
     let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
     let charged_at_us = answer.charged_at_us.map(|at_us| at_us + drained_before_us(check, outcome));
     let refund = Change::Refund { units, charged_at_us };
@@ -248,10 +248,7 @@ pub(crate) fn undoing<'a>(
         }
         _ => changes.push(refund),
     }
-    changes
-        .into_iter()
-        .map(|change| Amendment { limit, quota, key, change, consistency: Consistency::Exact })
-        .collect()
+    changes.into_iter().map(|change| Amendment { limit, quota, key, consistency, change }).collect()
 }
 
 /// How long a bucket drains what was in it before the charge. A refund takes a charge to drain from

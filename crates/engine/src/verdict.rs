@@ -18,6 +18,8 @@ pub enum Source {
     Fallback,
     /// The store, earlier: a denial that still holds.
     Cache,
+    /// This process, by units that it took from the store before. More may be left than it says.
+    Lease,
 }
 
 impl Source {
@@ -28,6 +30,7 @@ impl Source {
             Self::Store => "store",
             Self::Fallback => "fallback",
             Self::Cache => "cache",
+            Self::Lease => "lease",
         }
     }
 }
@@ -51,6 +54,8 @@ pub(crate) struct Inner {
     pub(crate) apart: Option<Box<[Fate]>>,
     /// Whether it is what the store said to an earlier request, and still holds.
     pub(crate) again: bool,
+    /// Whether it was decided here, with leave of the store.
+    pub(crate) here: bool,
 }
 
 /// One limit's own numbers, with its names.
@@ -122,6 +127,9 @@ impl Verdict {
     pub fn source(&self) -> Source {
         if self.inner.again {
             return Source::Cache;
+        }
+        if self.inner.here {
+            return Source::Lease;
         }
         let local = match &self.inner.apart {
             None => !self.inner.choices.is_empty(),

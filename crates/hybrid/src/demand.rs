@@ -53,6 +53,11 @@ impl Demand {
         if self.weights > 0.0 { self.weighted / self.weights * us as f64 } else { 0.0 }
     }
 
+    /// Takes back what was counted just now, since it is counted again.
+    pub fn unsee(&mut self, units: u64) {
+        self.seen = self.seen.saturating_sub(units);
+    }
+
     /// When the average moved on last.
     #[must_use]
     pub fn since_us(&self) -> u64 {

@@ -18,6 +18,8 @@ use crate::leased::{Leases, Taken};
 #[derive(Debug)]
 pub struct Hybrid<S> {
     leases: Arc<Leases<S>>,
+    /// Whether the store decides everything.
+    is_exact: bool,
 }
 
 /// Units that were taken here, put back unless the request goes.
@@ -42,7 +44,13 @@ impl<S: Store + 'static> Hybrid<S> {
     /// Decides on `store`, here by a `clock` that only goes forward. Draws from the store may take
     /// as long as `patience`. `chance` is any number, another in each process.
     pub fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
-        Self { leases: Arc::new(Leases::new(store, clock, patience, chance)) }
+        let leases = Arc::new(Leases::new(store, clock, patience, chance));
+        Self { leases, is_exact: false }
+    }
+
+    /// Lets the store decide everything, whatever checks say: for a run that is to be repeatable.
+    pub fn exact(store: S, clock: Arc<dyn Clock>) -> Self {
+        Self { is_exact: true, ..Self::new(store, clock, Duration::ZERO, 0) }
     }
 
     /// The store itself.
@@ -51,12 +59,20 @@ impl<S: Store + 'static> Hybrid<S> {
         &self.leases.store
     }
 
+    fn is_any_leased(&self, request: &Request<'_>) -> bool {
+        let is_leased = |check: &Check<'_>| check.consistency != Consistency::Exact;
+        !self.is_exact && request.checks().iter().any(is_leased)
+    }
+
     /// Decides what lies here alone, without waiting.
     fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
         let now_us = self.leases.clock.now_us();
         let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
         let mut outcomes: SmallVec<[Outcome; 4]> = SmallVec::new();
-        for check in request.checks() {
+        if !request.checks().iter().all(|check| leased(request, check).is_some()) {
+            return None;
+        }
+        for (nth, check) in request.checks().iter().enumerate() {
             let period_us = leased(request, check)?;
             match self.leases.take(check, period_us, now_us) {
                 Taken::Decided(outcome) => {
@@ -65,7 +81,11 @@ impl<S: Store + 'static> Hybrid<S> {
                     }
                     outcomes.push(outcome);
                 }
-                _ => return None,
+                _ => {
+                    // Whoever waits for it asks for all of them again.
+                    request.checks()[..=nth].iter().for_each(|check| self.leases.unask(check));
+                    return None;
+                }
             }
         }
         Some(self.answer(request, outcomes, held, now_us))
@@ -163,11 +183,6 @@ fn leased(request: &Request<'_>, check: &Check<'_>) -> Option<u32> {
     }
 }
 
-fn is_any_leased(request: &Request<'_>) -> bool {
-    let is_leased = |check: &Check<'_>| check.consistency != Consistency::Exact;
-    request.checks().iter().any(is_leased)
-}
-
 /// The numbers of a limit of which nothing was told.
 fn unknown(check: &Check<'_>) -> Outcome {
     Outcome {
@@ -183,7 +198,7 @@ fn unknown(check: &Check<'_>) -> Outcome {
 
 impl<S: Store + 'static> Store for Hybrid<S> {
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
-        if !requests.iter().any(is_any_leased) {
+        if !requests.iter().any(|request| self.is_any_leased(request)) {
             return self.leases.store.decide(requests).await;
         }
         let mut answers = Vec::with_capacity(requests.len());
@@ -194,20 +209,23 @@ impl<S: Store + 'static> Store for Hybrid<S> {
     }
 
     async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        match is_any_leased(request) {
+        match self.is_any_leased(request) {
             true => self.decide_both(request).await,
             false => self.leases.store.decide_one(request).await,
         }
     }
 
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
-        match is_any_leased(request) {
+        match self.is_any_leased(request) {
             true => self.decide_here(request).map(Ok),
             false => self.leases.store.decide_at_once(request),
         }
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
+        if self.is_exact {
+            return self.leases.store.amend(amendments).await;
+        }
         let quotas: SmallVec<[Quota; 4]> = amendments
             .iter()
             .map(|amendment| amendment.consistency.stored(amendment.quota))

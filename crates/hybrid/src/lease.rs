@@ -181,6 +181,11 @@ impl Lease {
         }
     }
 
+    /// Takes a request back that is asked again.
+    pub fn unask(&mut self, cost: u64) {
+        self.demand.unsee(cost);
+    }
+
     /// What can be spent.
     #[must_use]
     #[inline]

@@ -118,6 +118,14 @@ impl<S: Store + 'static> Leases<S> {
         });
     }
 
+    /// Takes a check back that will be asked again.
+    pub(crate) fn unask(&self, check: &Check<'_>) {
+        self.keys.find(named(check), |leased| {
+            leased.lease.unask(check.cost);
+            ((), false)
+        });
+    }
+
     /// The store's time, as far as a key knows it.
     pub(crate) fn store_us(&self, check: &Check<'_>, now_us: u64) -> Option<u64> {
         let known = self.keys.find(named(check), |leased| (leased.store_us(now_us), false));

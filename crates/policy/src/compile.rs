@@ -13,11 +13,11 @@ mod tiers;
 
 /// The policy of what could be read. It counts only if there are no problems at the end.
 pub(crate) fn policy(raw: &RawMap, problems: &mut Problems) -> Policy {
+    let settings = settings::settings(raw, problems);
     let mut rules = Vec::new();
     for named in raw.rules("rules") {
-        rules.extend(rule::rule(named, problems));
+        rules.extend(rule::rule(named, settings.store.nodes, problems));
     }
-    let settings = settings::settings(raw, problems);
     // The tree has refused a name that stands twice, the reader too many rules.
     Policy::from_rules(rules).unwrap_or_default().with_settings(settings)
 }

@@ -5,7 +5,7 @@
 
 use compact_str::CompactString;
 use smallvec::SmallVec;
-use tollkeeper_core::{Check, Consistency};
+use tollkeeper_core::Check;
 
 use crate::policy::Policy;
 use crate::request::RequestView;
@@ -143,7 +143,7 @@ impl Policy {
                 key: &met.key,
                 cost: met.cost,
                 shadow,
-                consistency: Consistency::Exact,
+                consistency: limit.consistency(),
             })
         })
     }

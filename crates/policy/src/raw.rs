@@ -124,6 +124,22 @@ impl RawField {
 }
 
 impl RawMap {
+    /// Whether any number in it must not be printed, nor what follows from it.
+    pub(crate) fn has_secret(&self) -> bool {
+        let limit = |limit: &RawLimit| limit.scalar.is_secret();
+        self.fields.iter().any(|field| {
+            field.is_secret()
+                || match &field.value {
+                    Some(Raw::Map(map)) => map.has_secret(),
+                    Some(Raw::Limits(limits)) => limits.iter().any(limit),
+                    Some(Raw::Tiers(tiers)) => {
+                        tiers.iter().any(|tier| tier.limits.iter().any(limit))
+                    }
+                    _ => false,
+                }
+        })
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<&RawField> {
         self.fields.iter().find(|field| field.name == name)
     }

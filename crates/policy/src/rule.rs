@@ -2,7 +2,7 @@
 //! valid.
 
 use smallvec::SmallVec;
-use tollkeeper_core::{Algorithm, Quota};
+use tollkeeper_core::{Algorithm, Consistency, Quota};
 
 use crate::limits::{MAX_RULE_NAME_BYTES, MAX_TIER_BYTES, MAX_TIERS};
 use crate::settings::OnFailure;
@@ -142,6 +142,31 @@ impl Rule {
     pub fn with_on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = Some(on_failure);
         self
+    }
+
+    /// Lets each of `nodes` processes spend units that it took in advance: for `period_us`, or for
+    /// what suits each limit. Refused where a limit, one of a tier too, does not allow it, or
+    /// where a request may cost more than can be leased. Comes after the tiers and the cost.
+    pub fn leasing(mut self, nodes: u64, period_us: Option<u64>) -> Result<Self, RuleError> {
+        let most_cost =
+            self.cost.source().map_or(self.cost.default_cost(), |_| *self.cost.bounds().end());
+        let of_tiers = self.tiers.iter_mut().flat_map(|tiers| &mut tiers.tiers);
+        let sets = [&mut self.limits].into_iter().chain(of_tiers.map(|tier| &mut tier.limits));
+        for limit in sets.flatten() {
+            let refused = |problem: String| RuleError::Unsuited { problem };
+            let lease = Consistency::lease(limit.quota(), nodes, period_us)
+                .map_err(|error| refused(error.to_string()))?;
+            let most = lease.stored(limit.quota()).limit();
+            if most_cost > most {
+                let limit = limit.quota().limit();
+                return Err(refused(format!(
+                    "a request may cost {most_cost}, and of {limit} only {most} can be leased at \
+                     once; expected a cost of at most {most}, or consistency: exact"
+                )));
+            }
+            limit.consistency = lease;
+        }
+        Ok(self)
     }
 
     /// To which requests the rule applies.

@@ -26,7 +26,7 @@ mod striped;
 const INLINE: &str = "inline";
 
 const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
-const SOURCES: [Source; 3] = [Source::Store, Source::Fallback, Source::Cache];
+const SOURCES: [Source; 4] = [Source::Store, Source::Fallback, Source::Cache, Source::Lease];
 
 /// What became of policies that were read.
 const RELOADS: [&str; 2] = ["ok", "error"];

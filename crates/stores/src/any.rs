@@ -6,6 +6,8 @@ use tollkeeper_core::{
     Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Hears, Part, Request, Store,
     StoreError, state_name,
 };
+#[cfg(feature = "redis")]
+use tollkeeper_hybrid::Hybrid;
 use tollkeeper_memory::{MemoryStore, Stats};
 #[cfg(feature = "redis")]
 use tollkeeper_redis::{RedisStore, Shards};
@@ -18,10 +20,10 @@ pub enum AnyStore<C> {
     Memory(MemoryStore<C>),
     /// `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`
     #[cfg(feature = "redis")]
-    Redis(Box<RedisStore>),
+    Redis(Box<Hybrid<RedisStore>>),
     /// A list of those.
     #[cfg(feature = "redis")]
-    Shards(Box<Shards>),
+    Shards(Box<Hybrid<Shards>>),
 }
 
 impl<C: Clock> AnyStore<C> {
@@ -51,9 +53,9 @@ impl<C: Clock> AnyStore<C> {
         let (prefix, colocate) = match self {
             Self::Memory(_) => ("rl", Colocate::default()),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => (store.prefix(), store.colocate()),
+            Self::Redis(store) => (store.store().prefix(), store.store().colocate()),
             #[cfg(feature = "redis")]
-            Self::Shards(store) => (store.prefix(), store.colocate()),
+            Self::Shards(store) => (store.store().prefix(), store.store().colocate()),
         };
         state_name(prefix, colocate, &entry.limit, entry.algorithm, &entry.key)
     }
@@ -63,9 +65,9 @@ impl<C: Clock> AnyStore<C> {
         match self {
             Self::Memory(_) => Ok(()),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.opened().await,
+            Self::Redis(store) => store.store().opened().await,
             #[cfg(feature = "redis")]
-            Self::Shards(store) => store.opened().await,
+            Self::Shards(store) => store.store().opened().await,
         }
     }
 }
@@ -95,7 +97,9 @@ impl<C: Clock> Store for AnyStore<C> {
         match self {
             Self::Memory(store) => store.decide_at_once(request),
             #[cfg(feature = "redis")]
-            Self::Redis(_) | Self::Shards(_) => None,
+            Self::Redis(store) => store.decide_at_once(request),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.decide_at_once(request),
         }
     }
 

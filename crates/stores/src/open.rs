@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+#[cfg(feature = "redis")]
+use std::time::Duration;
 
 use tollkeeper_core::{Clock, StoreError};
 use tollkeeper_engine::{Engine, EngineError, SystemTimer};
@@ -62,7 +64,11 @@ impl<C: Clock + 'static> AnyStore<C> {
         match &settings.url {
             StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
             #[cfg(feature = "redis")]
-            url => redis::open(url, &redis::settings(settings)?),
+            url => {
+                let patience = Duration::from_micros(settings.timeout_us);
+                let way = redis::Way::Hybrid { patience };
+                redis::open(url, &redis::settings(settings)?, Arc::new(clock), way)
+            }
             #[cfg(not(feature = "redis"))]
             _ => Err(OpenError::NotBuilt),
         }
@@ -79,13 +85,13 @@ impl<C: Clock + 'static> AnyStore<C> {
             StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
             #[cfg(feature = "redis")]
             url => {
-                let virtual_clock: Arc<dyn Clock> = Arc::new(clock);
+                let clock: Arc<dyn Clock> = Arc::new(clock);
                 let settings = tollkeeper_redis::Settings {
                     prefix: prefix.to_owned(),
-                    virtual_clock: Some(virtual_clock),
+                    virtual_clock: Some(Arc::clone(&clock)),
                     ..redis::settings(settings)?
                 };
-                let store = redis::open(url, &settings)?;
+                let store = redis::open(url, &settings, clock, redis::Way::Exact)?;
                 store.opened().await?;
                 Ok(store)
             }
@@ -103,8 +109,11 @@ mod redis {
     //! What the policy says, in the terms of the Redis store.
 
     use std::path::PathBuf;
+    use std::sync::Arc;
     use std::time::Duration;
 
+    use tollkeeper_core::{Clock, Store};
+    use tollkeeper_hybrid::Hybrid;
     use tollkeeper_policy::{RedisUrl, StoreSettings, StoreUrl};
     use tollkeeper_redis::{RedisStore, Settings, Shards};
 
@@ -113,16 +122,54 @@ mod redis {
     /// How long a connection may take to open, in multiples of the time that a decision may wait.
     const CONNECT_TIMEOUTS: u64 = 10;
 
+    /// Who decides.
+    #[derive(Clone, Copy)]
+    pub(super) enum Way {
+        /// The store alone.
+        Exact,
+        /// This process too, where a rule says so.
+        Hybrid {
+            /// How long a call of its own may take.
+            patience: Duration,
+        },
+    }
+
+    impl Way {
+        fn over<S: Store + 'static>(self, store: S, clock: Arc<dyn Clock>) -> Hybrid<S> {
+            match self {
+                Self::Exact => Hybrid::exact(store, clock),
+                Self::Hybrid { patience } => Hybrid::new(store, clock, patience, chance()),
+            }
+        }
+    }
+
+    /// A number that hardly another process has.
+    #[expect(clippy::cast_possible_truncation, reason = "any part of a hash will do")]
+    fn chance() -> u32 {
+        std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) as u32
+    }
+
     /// The server or the servers at `url`, which need not be there yet.
-    pub(super) fn open<C>(url: &StoreUrl, settings: &Settings) -> Result<AnyStore<C>, OpenError> {
+    pub(super) fn open<C>(
+        url: &StoreUrl,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        way: Way,
+    ) -> Result<AnyStore<C>, OpenError> {
         // Authorities are for the servers that are reached through TLS.
         let of = |url: &RedisUrl| Settings {
             ca: settings.ca.clone().filter(|_| url.is_tls()),
             ..settings.clone()
         };
         match url.servers() {
-            [server] => Ok(AnyStore::Redis(Box::new(RedisStore::open(server, of(server))?))),
-            servers => Ok(AnyStore::Shards(Box::new(Shards::open(servers, of)?))),
+            [server] => {
+                let store = RedisStore::open(server, of(server))?;
+                Ok(AnyStore::Redis(Box::new(way.over(store, clock))))
+            }
+            servers => {
+                let store = Shards::open(servers, of)?;
+                Ok(AnyStore::Shards(Box::new(way.over(store, clock))))
+            }
         }
     }
 

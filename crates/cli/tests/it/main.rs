@@ -10,6 +10,7 @@ mod examples;
 mod gateway;
 mod http;
 mod kit;
+mod leases;
 mod limits;
 mod log;
 mod nginx;

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
-use tollkeeper_core::{Amended, Amendment, Change, Consistency, Store, StoreError, validate_key};
+use tollkeeper_core::{Amended, Amendment, Change, Store, StoreError, validate_key};
 
 use super::Engine;
 use crate::ask::{Ask, GLOBAL_KEY};
@@ -160,7 +160,7 @@ fn amendments<'a>(
         quota: met.quota,
         key: met.key,
         change: change(&met),
-        consistency: Consistency::Exact,
+        consistency: met.consistency,
     })
 }
 

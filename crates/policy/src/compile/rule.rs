@@ -11,7 +11,7 @@ use crate::rule::limit::label;
 use crate::rule::{Rule, RuleError, check_name};
 
 /// The rule, or `None` if something of it was refused and reported.
-pub(super) fn rule(raw: &RawRule, problems: &mut Problems) -> Option<Rule> {
+pub(super) fn rule(raw: &RawRule, nodes: u64, problems: &mut Problems) -> Option<Rule> {
     let name = check_name(&raw.name);
     if let Err(error) = &name {
         problems.add(raw.name_span, name_fault(&raw.name, error));
@@ -28,7 +28,8 @@ pub(super) fn rule(raw: &RawRule, problems: &mut Problems) -> Option<Rule> {
                 Some(on_failure) => rule.with_on_failure(on_failure),
                 None => rule,
             };
-            tiers::add(rule, map, algorithm, problems)
+            let rule = tiers::add(rule, map, algorithm, problems)?;
+            consistent(rule, map, nodes, problems)
         }
         Err(error) => {
             let (mut span, mut fault) = (raw.name_span, Fault::new(error.to_string()));
@@ -37,6 +38,38 @@ pub(super) fn rule(raw: &RawRule, problems: &mut Problems) -> Option<Rule> {
                 fault = fault.help("remove one of them");
             }
             problems.add(span, fault);
+            None
+        }
+    }
+}
+
+/// The rule, decided by whom the file says. `None` if that was refused and reported.
+fn consistent(rule: Rule, map: &RawMap, nodes: u64, problems: &mut Problems) -> Option<Rule> {
+    let (word, period) = (map.field("consistency"), map.field("period"));
+    let Some(field) = word.filter(|_| map.word("consistency") == Some("lease")) else {
+        if let Some(period) = period {
+            let fault = Fault::new("`period` is for `consistency: lease`").help("remove it");
+            problems.add(period.key_span, fault);
+            return None;
+        }
+        return Some(rule);
+    };
+    match rule.leasing(nodes, map.duration_us("period")) {
+        Ok(rule) => Some(rule),
+        // What is wrong tells of the numbers.
+        Err(_) if map.has_secret() => {
+            let fault =
+                Fault::new("`consistency` is `lease`, which does not suit the rule's limits");
+            problems.add(field.span, fault.help("use `consistency: exact`"));
+            None
+        }
+        Err(error) => {
+            let text = format!("`consistency` is `lease`: {error}");
+            let fault = match text.split_once("; expected ") {
+                Some((message, expected)) => Fault::new(message).expected(expected),
+                None => Fault::new(text),
+            };
+            problems.add(field.span, fault);
             None
         }
     }

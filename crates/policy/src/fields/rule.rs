@@ -5,6 +5,9 @@ use super::matching::{COST, EXEMPT, KEY, MATCH, REFUND_ON, TIERS, WHEN_MISSING};
 use super::store::ON_FAILURE;
 use super::{Kind, Shape, optional};
 
+/// The words for who decides.
+const CONSISTENCY: &[&str] = &["exact", "lease"];
+
 pub(crate) static RULE: Shape = Shape {
     doc: "One rule: an algorithm with its block, or limits in the short form, and to which requests they apply how.",
     example: "{ limit: 100/min }",
@@ -62,6 +65,16 @@ pub(crate) static RULE: Shape = Shape {
             Kind::Word(ON_FAILURE),
         ),
         optional(
+            "consistency",
+            "Who decides when many processes share the limit: exact (the default) asks the store each time; lease spends units here that were taken from the store in advance, which admits no more and asks seldom. No effect with memory://.",
+            Kind::Word(CONSISTENCY),
+        ),
+        optional(
+            "period",
+            "With consistency: lease, for how long units are taken in advance; what suits the limit if not given.",
+            Kind::Duration,
+        ),
+        optional(
             "match",
             "To which requests the rule applies: all that is given must hold. Every request if not given.",
             Kind::Map(&MATCH),
@@ -93,5 +106,5 @@ pub(crate) static RULE: Shape = Shape {
         ),
         optional("exempt", "To whom the rule does not apply.", Kind::Map(&EXEMPT)),
     ],
-    later: &["consistency"],
+    later: &[],
 };

@@ -46,6 +46,12 @@ pub enum RuleError {
         /// The other's index.
         second: usize,
     },
+    /// A limit cannot be decided in the way that was asked for.
+    #[error("{problem}")]
+    Unsuited {
+        /// What is wrong, and what would do.
+        problem: String,
+    },
     /// The limits of a tier were refused.
     #[error("tier `{tier}`: {reason}")]
     BadTier {

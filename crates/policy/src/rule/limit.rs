@@ -1,7 +1,7 @@
 //! Owns [`Limit`] and how limits are named, since a limit's name is part of where its usage is
 //! kept.
 
-use tollkeeper_core::{Bucket, Quota, format_duration};
+use tollkeeper_core::{Bucket, Consistency, Quota, format_duration};
 
 use super::error::RuleError;
 use crate::limits::MAX_LIMITS;
@@ -12,6 +12,7 @@ pub struct Limit {
     name: String,
     quota: Quota,
     label: Box<str>,
+    pub(super) consistency: Consistency,
 }
 
 impl Limit {
@@ -25,6 +26,12 @@ impl Limit {
     #[must_use]
     pub fn quota(&self) -> &Quota {
         &self.quota
+    }
+
+    /// Who decides it, where the store is shared.
+    #[must_use]
+    pub fn consistency(&self) -> Consistency {
+        self.consistency
     }
 }
 
@@ -45,8 +52,10 @@ pub(super) fn limits(rule: &str, quotas: Vec<Labelled>) -> Result<Vec<Limit>, Ru
             return Err(RuleError::DuplicateLimit { rule: rule(), first, second });
         }
     }
-    let unnamed =
-        |(label, quota): Labelled| Limit { name: String::new(), quota, label: label.into() };
+    let unnamed = |(label, quota): Labelled| {
+        let consistency = Consistency::Exact;
+        Limit { name: String::new(), quota, label: label.into(), consistency }
+    };
     Ok(quotas.into_iter().map(unnamed).collect())
 }
 

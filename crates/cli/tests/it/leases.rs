@@ -1,0 +1,85 @@
+//! Two services that lease one limit from one server.
+
+use tollkeeper_testkit::redis_server::RedisServer;
+
+use crate::kit::Service;
+
+fn policy(server: &RedisServer) -> String {
+    format!(
+        "store: {{ url: \"{}\", nodes: 2, timeout: 5s, on_failure: closed }}
+rules:
+  hot: {{ limit: 1000/min, consistency: lease }}
+  exact: {{ limit: 1000/min }}
+",
+        server.url()
+    )
+}
+
+/// How many scripts the server has run.
+fn scripts(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let stats = stats.to_string();
+    let calls = |line: &str| -> Option<u64> {
+        let (_, rest) = line.strip_prefix("cmdstat_eval")?.split_once("calls=")?;
+        rest.split(',').next()?.parse().ok()
+    };
+    stats.lines().filter_map(calls).sum()
+}
+
+/// What became of so many checks, each at one of the services in turn.
+#[derive(Debug, Default)]
+struct Told {
+    admitted: u64,
+    by_lease: u64,
+    without: u64,
+}
+
+fn ask(services: &[Service], rule: &str, times: usize) -> Told {
+    let mut told = Told::default();
+    for nth in 0..times {
+        let body = format!(r#"{{"rule":"{rule}","key":"k"}}"#);
+        let reply = services[nth % services.len()].post("/v1/check", &body).json();
+        told.admitted += u64::from(reply["allowed"] == true);
+        told.by_lease += u64::from(reply["source"] == "lease");
+        told.without += u64::from(reply["source"] == "fallback");
+    }
+    told
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what flows in depends on real time")]
+fn a_limit_that_two_services_lease_is_kept_with_few_calls() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let services = ["first", "second"].map(|name| Service::start(name, &policy(&server)));
+    let before = scripts(&server);
+    let begun = std::time::Instant::now();
+    let told = ask(&services, "hot", 3000);
+    let flown_in = begun.elapsed().as_millis() * 1000 / 60_000 + 1;
+    let most = 1000 + u64::try_from(flown_in).unwrap();
+    assert!((500..=most).contains(&told.admitted), "{told:?} of {most}");
+    assert!(told.by_lease > 2900, "{told:?}");
+    let calls = scripts(&server) - before;
+    // Seven at first each, and one for each of them in 1.2 s.
+    let periods = 2 * (begun.elapsed().as_millis() / 900 + 1);
+    assert!(u128::from(calls) <= 14 + periods, "{calls} scripts");
+    // One that is not leased asks each time.
+    let before = scripts(&server);
+    assert_eq!(ask(&services, "exact", 100).by_lease, 0);
+    assert!(scripts(&server) - before >= 50, "merged at most");
+}
+
+#[test]
+fn without_the_server_what_is_leased_is_spent_and_then_the_rule_fails_as_it_says() {
+    let mut server = RedisServer::start("redis-server", &[]).unwrap();
+    let services = [Service::start("alone", &policy(&server))];
+    // So few that what was drawn for them is not all spent.
+    let told = ask(&services, "hot", 40);
+    assert_eq!(told.admitted, 40);
+    server.kill();
+    let told = ask(&services, "hot", 1000);
+    assert!(told.by_lease > 0 && told.without > 0, "{told:?}");
+    assert_eq!(told.admitted, told.by_lease, "a rule that fails closed admits nobody else");
+    // The counts of both are told apart.
+    let metrics = services[0].get("/metrics").body;
+    assert!(metrics.contains(r#"source="lease""#), "{metrics}");
+}
