@@ -9,6 +9,7 @@ use tollkeeper_core::{
     Quota, Request, Store, StoreError,
 };
 
+use crate::lease::Spent;
 use crate::leased::{Leases, Taken};
 
 /// A store, and what of it is decided here.
@@ -25,7 +26,7 @@ pub struct Hybrid<S> {
 /// Units that were taken here, put back unless the request goes.
 struct Held<'a, S: Store + 'static> {
     leases: &'a Leases<S>,
-    checks: SmallVec<[Check<'a>; 4]>,
+    checks: SmallVec<[(Check<'a>, Spent); 4]>,
 }
 
 impl<S: Store + 'static> Held<'_, S> {
@@ -36,7 +37,7 @@ impl<S: Store + 'static> Held<'_, S> {
 
 impl<S: Store + 'static> Drop for Held<'_, S> {
     fn drop(&mut self) {
-        self.checks.iter().for_each(|check| self.leases.put_back(check));
+        self.checks.iter().for_each(|(check, spent)| self.leases.put_back(check, *spent));
     }
 }
 
@@ -75,10 +76,8 @@ impl<S: Store + 'static> Hybrid<S> {
         for (nth, check) in request.checks().iter().enumerate() {
             let period_us = leased(request, check)?;
             match self.leases.take(check, period_us, now_us) {
-                Taken::Decided(outcome) => {
-                    if outcome.allowed {
-                        held.checks.push(*check);
-                    }
+                Taken::Decided(outcome, spent) => {
+                    held.checks.extend(spent.map(|spent| (*check, spent)));
                     outcomes.push(outcome);
                 }
                 _ => {
@@ -100,7 +99,7 @@ impl<S: Store + 'static> Hybrid<S> {
         now_us: u64,
     ) -> Answer {
         let known = request.checks().iter().find_map(|check| self.leases.store_us(check, now_us));
-        let charged = held.checks.iter().any(|check| check.cost > 0);
+        let charged = held.checks.iter().any(|(check, _)| check.cost > 0);
         let mut answer = Answer::new(known.unwrap_or(now_us), charged, outcomes);
         if answer.allowed {
             held.keep();
@@ -115,14 +114,14 @@ impl<S: Store + 'static> Hybrid<S> {
         let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
         let mut here: SmallVec<[Option<Outcome>; 4]> = SmallVec::new();
         for check in request.checks() {
-            let outcome = match leased(request, check) {
+            let decided = match leased(request, check) {
                 Some(period_us) => self.take(check, period_us).await?,
                 None => None,
             };
-            if outcome.is_some_and(|outcome| outcome.allowed) {
-                held.checks.push(*check);
-            }
-            here.push(outcome);
+            here.push(decided.map(|(outcome, spent)| {
+                held.checks.extend(spent.map(|spent| (*check, spent)));
+                outcome
+            }));
         }
         let stored: SmallVec<[Quota; 4]> =
             request.checks().iter().map(|check| check.consistency.stored(check.quota)).collect();
@@ -152,7 +151,7 @@ impl<S: Store + 'static> Hybrid<S> {
         let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
         let mut answer = Answer::new(there.now_us, there.charged_at_us.is_some(), outcomes);
         if answer.allowed {
-            let charged = held.checks.iter().any(|check| check.cost > 0);
+            let charged = held.checks.iter().any(|(check, _)| check.cost > 0);
             answer.charged_at_us = answer.charged_at_us.or(charged.then_some(there.now_us));
             held.keep();
         }
@@ -160,7 +159,11 @@ impl<S: Store + 'static> Hybrid<S> {
     }
 
     /// Decides a check here, if it can be.
-    async fn take(&self, check: &Check<'_>, period_us: u32) -> Result<Option<Outcome>, StoreError> {
+    async fn take(
+        &self,
+        check: &Check<'_>,
+        period_us: u32,
+    ) -> Result<Option<(Outcome, Option<Spent>)>, StoreError> {
         let now_us = self.leases.clock.now_us();
         let mut taken = self.leases.take(check, period_us, now_us);
         if let Taken::Waits(answered) = taken {
@@ -168,7 +171,7 @@ impl<S: Store + 'static> Hybrid<S> {
             taken = self.leases.take_again(check, self.leases.clock.now_us());
         }
         match taken {
-            Taken::Decided(outcome) => Ok(Some(outcome)),
+            Taken::Decided(outcome, spent) => Ok(Some((outcome, spent))),
             Taken::Lost => Err(StoreError::did_not_run("the store gave no units to lease")),
             Taken::Store | Taken::Waits(_) => Ok(None),
         }

@@ -52,8 +52,8 @@ pub struct Step {
 /// What a request is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// It may go; so many units are left here.
-    Admitted(u64),
+    /// It may go.
+    Admitted(Spent),
     /// It may not, for so long.
     Denied {
         /// When the store is asked again.
@@ -65,6 +65,15 @@ pub enum Told {
     Store,
     /// There is nothing left, and the store does not answer.
     Lost,
+}
+
+/// Units that were spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// What is left here.
+    pub left: u64,
+    /// Until when they can be put back: then the first of them would have ended.
+    pub ends_us: u64,
 }
 
 /// Units to draw.
@@ -151,33 +160,41 @@ impl Lease {
         if !self.is_hot {
             return Step { told: Told::Store, draw: None };
         }
-        let Some(left) = self.spend(cost, now_us) else { return self.empty(terms, cost, now_us) };
-        let is_low = self.is_low(left);
-        let draw = if is_low { self.draw(terms, left, 1, now_us) } else { None };
-        Step { told: Told::Admitted(left), draw }
+        let Some(spent) = self.spend(cost, now_us) else { return self.empty(terms, cost, now_us) };
+        let is_low = self.is_low(spent.left);
+        let draw = if is_low { self.draw(terms, spent.left, 1, now_us) } else { None };
+        Step { told: Told::Admitted(spent), draw }
     }
 
-    /// Takes `cost` of what is here; what is left then.
+    /// Takes `cost` of what is here, of that which ends first.
     #[inline]
-    pub fn spend(&mut self, cost: u64, now_us: u64) -> Option<u64> {
-        let left = self.left(now_us);
-        let rest = left.checked_sub(cost)?;
-        let mut owed = cost;
+    pub fn spend(&mut self, cost: u64, now_us: u64) -> Option<Spent> {
+        let left = self.left(now_us).checked_sub(cost)?;
+        let (mut owed, mut ends_us) = (cost, u64::MAX);
         for grant in self.grants.iter_mut().filter(|grant| grant.ends_us > now_us) {
             let taken = owed.min(grant.units);
+            if taken > 0 {
+                ends_us = ends_us.min(grant.ends_us);
+            }
             grant.units -= taken;
             owed -= taken;
         }
         self.spent = self.spent.saturating_add(cost);
-        Some(rest)
+        Some(Spent { left, ends_us })
     }
 
-    /// Puts units back that were just spent, because the request was not admitted after all.
-    pub fn put_back(&mut self, cost: u64, now_us: u64) {
+    /// Puts `cost` units back that were spent, because the request was not admitted after all. Those
+    /// that would have ended since are lost.
+    pub fn put_back(&mut self, cost: u64, spent: Spent, now_us: u64) {
         self.spent = self.spent.saturating_sub(cost);
-        // To those that end first of all that live; it is where they came from, or close to it.
-        if let Some(grant) = self.grants.iter_mut().find(|grant| grant.ends_us > now_us) {
-            grant.units = grant.units.saturating_add(cost);
+        if now_us >= spent.ends_us {
+            return;
+        }
+        // To those that end no later than they would. When they were drawn is not known any more.
+        let mut kept = self.grants.iter_mut().filter(|grant| grant.ends_us > now_us);
+        match kept.find(|grant| grant.ends_us <= spent.ends_us) {
+            Some(grant) => grant.units = grant.units.saturating_add(cost),
+            None => self.keep(Grant { units: cost, ends_us: spent.ends_us, at_us: 0 }, now_us),
         }
     }
 
@@ -311,9 +328,10 @@ impl Lease {
         match self.grants.iter_mut().find(|old| old.units == 0) {
             Some(free) => *free = grant,
             None => {
-                // The newest end last: it joins the last, whose life is shorter.
+                // It joins the last, and both have the shorter life of the two.
                 let last = &mut self.grants[GRANTS - 1];
                 last.units = last.units.saturating_add(grant.units);
+                last.ends_us = last.ends_us.min(grant.ends_us);
                 last.at_us = last.at_us.min(grant.at_us);
             }
         }

@@ -14,7 +14,7 @@ use tollkeeper_core::{
 };
 
 use crate::keys::{Keys, Name, Named};
-use crate::lease::{Draw, Lease, Terms, Told};
+use crate::lease::{Draw, Lease, Spent, Terms, Told};
 
 /// Every key that is leased, and the store that it is leased from.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ struct Leased {
 /// What became of a check.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// It was decided here.
-    Decided(Outcome),
+    /// It was decided here; what it took, if it was admitted.
+    Decided(Outcome, Option<Spent>),
     /// It is decided when this is over, by [`Leases::take_again`].
     Waits(OwnedNotified),
     /// The store decides it.
@@ -74,15 +74,13 @@ impl<S: Store + 'static> Leases<S> {
                 && !self.spawn_draw(check, draw, now_us)
             {
                 leased.lease.failed(&leased.terms, now_us, 0);
+                if step.told == Told::Waits {
+                    return Taken::Lost;
+                }
             }
             match step.told {
-                Told::Admitted(left) => {
-                    Taken::Decided(leased.outcome(check, true, left, 0, now_us))
-                }
-                Told::Denied { retry_after_us } => {
-                    let left = leased.lease.left(now_us);
-                    Taken::Decided(leased.outcome(check, false, left, retry_after_us, now_us))
-                }
+                Told::Admitted(spent) => leased.admitted(check, spent, now_us),
+                Told::Denied { retry_after_us } => leased.denied(check, retry_after_us, now_us),
                 Told::Waits => Taken::Waits(Arc::clone(&leased.answered).notified_owned()),
                 Told::Store => Taken::Store,
                 Told::Lost => Taken::Lost,
@@ -96,13 +94,9 @@ impl<S: Store + 'static> Leases<S> {
     pub(crate) fn take_again(&self, check: &Check<'_>, now_us: u64) -> Taken {
         let taken = self.keys.find(named(check), |leased| {
             let taken = match leased.lease.spend(check.cost, now_us) {
-                Some(left) => Taken::Decided(leased.outcome(check, true, left, 0, now_us)),
+                Some(spent) => leased.admitted(check, spent, now_us),
                 None if leased.lease.is_lost() => Taken::Lost,
-                None => {
-                    let retry_us = leased.lease.retry_after_us(now_us);
-                    let left = leased.lease.left(now_us);
-                    Taken::Decided(leased.outcome(check, false, left, retry_us, now_us))
-                }
+                None => leased.denied(check, leased.lease.retry_after_us(now_us), now_us),
             };
             (taken, false)
         });
@@ -110,10 +104,10 @@ impl<S: Store + 'static> Leases<S> {
     }
 
     /// Puts back what a check took, since the request does not go.
-    pub(crate) fn put_back(&self, check: &Check<'_>) {
+    pub(crate) fn put_back(&self, check: &Check<'_>, spent: Spent) {
         let now_us = self.clock.now_us();
         self.keys.find(named(check), |leased| {
-            leased.lease.put_back(check.cost, now_us);
+            leased.lease.put_back(check.cost, spent, now_us);
             ((), false)
         });
     }
@@ -163,6 +157,10 @@ impl<S: Store + 'static> Leases<S> {
         let amended = amended.await.ok().and_then(|amended| amended.into_iter().next());
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         let keep = self.keys.find(name.named(), |leased| {
+            // Another policy has leased it anew meanwhile: what was drawn by the old one is lost.
+            if leased.consistency != consistency || consistency.stored(&leased.quota) != quota {
+                return (None, false);
+            }
             match amended {
                 Some(Ok(Amended::Drawn(drawn))) => {
                     leased.lease.granted(&leased.terms, &drawn, draw, sent_us, now_us, chance);
@@ -236,6 +234,15 @@ impl Leased {
     fn store_us(&self, now_us: u64) -> Option<u64> {
         let (drawn, sent_us) = self.seen?;
         Some(drawn.at_us.saturating_add(now_us.saturating_sub(sent_us)))
+    }
+
+    fn admitted(&self, check: &Check<'_>, spent: Spent, now_us: u64) -> Taken {
+        Taken::Decided(self.outcome(check, true, spent.left, 0, now_us), Some(spent))
+    }
+
+    fn denied(&self, check: &Check<'_>, retry_after_us: u64, now_us: u64) -> Taken {
+        let left = self.lease.left(now_us);
+        Taken::Decided(self.outcome(check, false, left, retry_after_us, now_us), None)
     }
 
     /// The numbers of a decision here. What is left elsewhere is not known, so there may be more.

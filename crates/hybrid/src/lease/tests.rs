@@ -37,10 +37,12 @@ fn a_key_that_is_not_busy_is_the_stores() {
 #[test]
 fn what_was_drawn_is_spent_to_the_last_and_not_beyond() {
     let mut lease = holding(&TERMS, 3, 0);
-    assert_eq!(lease.ask(&TERMS, 2, 1).told, Told::Admitted(1));
+    let ends_us = 2 * PERIOD_US - 2 * PERIOD_US / 1000;
+    let spent = Spent { left: 1, ends_us };
+    assert_eq!(lease.ask(&TERMS, 2, 1).told, Told::Admitted(spent));
     assert_eq!(lease.spend(2, 1), None, "one is not two");
-    lease.put_back(1, 1);
-    assert_eq!(lease.spend(2, 1), Some(0));
+    lease.put_back(1, spent, 1);
+    assert_eq!(lease.spend(2, 1), Some(Spent { left: 0, ends_us }));
     assert_eq!(lease.spend(1, 1), None);
 }
 
@@ -51,6 +53,19 @@ fn units_end_after_two_periods_by_a_clock_that_may_be_fast() {
     assert_eq!((lease.left(life_us - 1), lease.left(life_us)), (9, 0));
     let of_window = holding(&WINDOW, 9, 0);
     assert_eq!((of_window.left(29_969), of_window.left(29_970)), (9, 0), "30 ms less a part");
+}
+
+#[test]
+fn what_is_put_back_lives_no_longer_than_it_would_have() {
+    let mut lease = holding(&TERMS, 3, 0);
+    let spent = lease.spend(3, 0).unwrap();
+    let draw = Draw { most: 5, least: 1 };
+    lease.granted(&TERMS, &drawn(5, 0), draw, PERIOD_US, PERIOD_US, 0);
+    let mut late = lease.clone();
+    lease.put_back(3, spent, PERIOD_US);
+    assert_eq!((lease.left(PERIOD_US), lease.left(2 * PERIOD_US)), (8, 5));
+    late.put_back(3, spent, 2 * PERIOD_US);
+    assert_eq!(late.left(2 * PERIOD_US), 5, "they had ended");
 }
 
 #[test]

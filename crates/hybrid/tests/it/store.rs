@@ -1,6 +1,8 @@
 //! The store over another: several processes on one table, in time that passes as they wait.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, advance};
@@ -219,6 +221,23 @@ async fn another_policy_and_a_reset_lease_anew() {
     scene.quota = Quota::token_bucket(10 * PER_SECOND, rate).unwrap();
     scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "more is allowed now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_old_policy_drew_is_not_spent_by_the_new_one() {
+    let mut scene = Scene::new(1);
+    let mut first = Box::pin(scene.flood(PER_SECOND, 1));
+    // Until units are on their way: they are drawn, and nobody has heard of it.
+    while scene.common.0.calls() < 4 {
+        assert!(poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending())).await);
+        tokio::task::yield_now().await;
+    }
+    drop(first);
+    let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
+    scene.quota = Quota::token_bucket(2 * PER_SECOND, rate).unwrap();
+    scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
+    let admitted = scene.flood(10 * PER_SECOND, 2).await;
+    assert_eq!(scene.over(&admitted), 0);
 }
 
 #[tokio::test(start_paused = true)]
