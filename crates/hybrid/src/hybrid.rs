@@ -10,7 +10,7 @@ use tollkeeper_core::{
 };
 
 use crate::lease::Spent;
-use crate::leased::{Leases, Taken};
+use crate::leased::{Decided, Leases, Taken};
 
 /// A store, and what of it is decided here.
 ///
@@ -67,18 +67,18 @@ impl<S: Store + 'static> Hybrid<S> {
 
     /// Decides what lies here alone, without waiting.
     fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
-        let now_us = self.leases.clock.now_us();
-        let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
-        let mut outcomes: SmallVec<[Outcome; 4]> = SmallVec::new();
         if !request.checks().iter().all(|check| leased(request, check).is_some()) {
             return None;
         }
+        let now_us = self.leases.clock.now_us();
+        let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
+        let mut here: SmallVec<[Decided; 4]> = SmallVec::new();
         for (nth, check) in request.checks().iter().enumerate() {
             let period_us = leased(request, check)?;
             match self.leases.take(check, period_us, now_us) {
-                Taken::Decided(outcome, spent) => {
-                    held.checks.extend(spent.map(|spent| (*check, spent)));
-                    outcomes.push(outcome);
+                Taken::Decided(decided) => {
+                    held.checks.extend(decided.spent.map(|spent| (*check, spent)));
+                    here.push(decided);
                 }
                 _ => {
                     // Whoever waits for it asks for all of them again.
@@ -87,45 +87,25 @@ impl<S: Store + 'static> Hybrid<S> {
                 }
             }
         }
-        Some(self.answer(request, outcomes, held, now_us))
-    }
-
-    /// The answer of limits that were all decided here.
-    fn answer(
-        &self,
-        request: &Request<'_>,
-        outcomes: SmallVec<[Outcome; 4]>,
-        held: Held<'_, S>,
-        now_us: u64,
-    ) -> Answer {
-        let known = request.checks().iter().find_map(|check| self.leases.store_us(check, now_us));
-        let charged = held.checks.iter().any(|(check, _)| check.cost > 0);
-        let mut answer = Answer::new(known.unwrap_or(now_us), charged, outcomes);
-        if answer.allowed {
-            held.keep();
-        } else {
-            answer.charged_at_us = None;
-        }
-        answer
+        Some(answer(&here, held, now_us))
     }
 
     /// Decides what lies here, and then what the store has to.
     async fn decide_both(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
         let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
-        let mut here: SmallVec<[Option<Outcome>; 4]> = SmallVec::new();
+        let mut here: SmallVec<[Option<Decided>; 4]> = SmallVec::new();
         for check in request.checks() {
             let decided = match leased(request, check) {
                 Some(period_us) => self.take(check, period_us).await?,
                 None => None,
             };
-            here.push(decided.map(|(outcome, spent)| {
-                held.checks.extend(spent.map(|spent| (*check, spent)));
-                outcome
-            }));
+            let spent = decided.and_then(|decided| decided.spent);
+            held.checks.extend(spent.map(|spent| (*check, spent)));
+            here.push(decided);
         }
         let stored: SmallVec<[Quota; 4]> =
             request.checks().iter().map(|check| check.consistency.stored(check.quota)).collect();
-        let is_denied = here.iter().flatten().any(Outcome::denies);
+        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
         let rest = request.checks().iter().zip(&stored).zip(&here);
         let rest = rest.filter(|(_, here)| here.is_none()).map(|((check, quota), _)| Check {
             quota,
@@ -136,13 +116,13 @@ impl<S: Store + 'static> Hybrid<S> {
         let rest = Request::new(rest, request.ticket())
             .map_err(|error| StoreError::did_not_run(error.to_string()))?;
         if rest.checks().is_empty() {
-            let outcomes = here.into_iter().flatten().collect();
-            return Ok(self.answer(request, outcomes, held, self.leases.clock.now_us()));
+            let here: SmallVec<[Decided; 4]> = here.into_iter().flatten().collect();
+            return Ok(answer(&here, held, self.leases.clock.now_us()));
         }
         let there = self.leases.store.decide_one(&rest).await?;
         let mut answered = there.outcomes().iter();
         let outcomes = here.iter().zip(request.checks()).map(|(here, check)| match here {
-            Some(outcome) => *outcome,
+            Some(decided) => decided.outcome,
             None => answered.next().map_or_else(
                 || unknown(check),
                 |outcome| Outcome { limit: check.quota.limit(), ..*outcome },
@@ -159,11 +139,7 @@ impl<S: Store + 'static> Hybrid<S> {
     }
 
     /// Decides a check here, if it can be.
-    async fn take(
-        &self,
-        check: &Check<'_>,
-        period_us: u32,
-    ) -> Result<Option<(Outcome, Option<Spent>)>, StoreError> {
+    async fn take(&self, check: &Check<'_>, period_us: u32) -> Result<Option<Decided>, StoreError> {
         let now_us = self.leases.clock.now_us();
         let mut taken = self.leases.take(check, period_us, now_us);
         if let Taken::Waits(answered) = taken {
@@ -171,11 +147,24 @@ impl<S: Store + 'static> Hybrid<S> {
             taken = self.leases.take_again(check, self.leases.clock.now_us());
         }
         match taken {
-            Taken::Decided(outcome, spent) => Ok(Some((outcome, spent))),
+            Taken::Decided(decided) => Ok(Some(decided)),
             Taken::Lost => Err(StoreError::did_not_run("the store gave no units to lease")),
             Taken::Store | Taken::Waits(_) => Ok(None),
         }
     }
+}
+
+/// The answer of limits that were all decided here.
+fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) -> Answer {
+    let store_us = here.iter().find_map(|decided| decided.store_us).unwrap_or(now_us);
+    let charged = held.checks.iter().any(|(check, _)| check.cost > 0);
+    let mut answer = Answer::new(store_us, charged, here.iter().map(|decided| decided.outcome));
+    if answer.allowed {
+        held.keep();
+    } else {
+        answer.charged_at_us = None;
+    }
+    answer
 }
 
 /// How long a check is leased, if it is. What is reserved is the store's to settle.

@@ -46,14 +46,24 @@ struct Leased {
 /// What became of a check.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// It was decided here; what it took, if it was admitted.
-    Decided(Outcome, Option<Spent>),
+    /// It was decided here.
+    Decided(Decided),
     /// It is decided when this is over, by [`Leases::take_again`].
     Waits(OwnedNotified),
     /// The store decides it.
     Store,
     /// The store would have to, and does not answer.
     Lost,
+}
+
+/// What was decided here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided {
+    pub(crate) outcome: Outcome,
+    /// What it took, if it was admitted.
+    pub(crate) spent: Option<Spent>,
+    /// The store's time, as far as it is known.
+    pub(crate) store_us: Option<u64>,
 }
 
 impl<S: Store + 'static> Leases<S> {
@@ -118,12 +128,6 @@ impl<S: Store + 'static> Leases<S> {
             leased.lease.unask(check.cost);
             ((), false)
         });
-    }
-
-    /// The store's time, as far as a key knows it.
-    pub(crate) fn store_us(&self, check: &Check<'_>, now_us: u64) -> Option<u64> {
-        let known = self.keys.find(named(check), |leased| (leased.store_us(now_us), false));
-        known.flatten()
     }
 
     /// Forgets what is leased of keys that were reset.
@@ -237,12 +241,15 @@ impl Leased {
     }
 
     fn admitted(&self, check: &Check<'_>, spent: Spent, now_us: u64) -> Taken {
-        Taken::Decided(self.outcome(check, true, spent.left, 0, now_us), Some(spent))
+        let outcome = self.outcome(check, true, spent.left, 0, now_us);
+        let store_us = self.store_us(now_us);
+        Taken::Decided(Decided { outcome, spent: Some(spent), store_us })
     }
 
     fn denied(&self, check: &Check<'_>, retry_after_us: u64, now_us: u64) -> Taken {
         let left = self.lease.left(now_us);
-        Taken::Decided(self.outcome(check, false, left, retry_after_us, now_us), None)
+        let outcome = self.outcome(check, false, left, retry_after_us, now_us);
+        Taken::Decided(Decided { outcome, spent: None, store_us: self.store_us(now_us) })
     }
 
     /// The numbers of a decision here. What is left elsewhere is not known, so there may be more.
