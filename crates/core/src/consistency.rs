@@ -14,12 +14,6 @@ pub const LEASE_PERIODS: u64 = 2;
 /// Of what a limit allows at once, a lease keeps back at most one part in so many.
 const KEPT_BACK: u64 = 4;
 
-/// The shortest time between two calls of a process for one key.
-pub const MIN_PERIOD_US: u64 = 1_000;
-
-/// The longest between two of which it is told what was admitted.
-pub const MAX_SYNC_PERIOD_US: u64 = 60_000_000;
-
 /// The longest for which units are taken.
 const MAX_LEASE_PERIOD_US: u64 = 3_600_000_000;
 
@@ -35,12 +29,6 @@ const UNITS_OF_A_LEASE: u64 = 10;
 /// Leases in one window.
 const LEASES_OF_A_WINDOW: u64 = 20;
 
-/// How often a process tells what it admitted, unless the policy says otherwise.
-pub const DEFAULT_SYNC_PERIOD_US: u64 = 100_000;
-
-/// Over how many keys one can be split at most.
-pub const MAX_SUB_SHARDS: u16 = 64;
-
 /// Who decides a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -53,15 +41,6 @@ pub enum Consistency {
         /// How often it may take some.
         period_us: u32,
     },
-    /// This process, by what the store knew when it was last told.
-    Sync {
-        /// How often it is told.
-        period_us: u32,
-        /// Over how many keys of the store one key is split.
-        sub_shards: u16,
-    },
-    /// This process, its part of the limit.
-    Share,
 }
 
 impl Consistency {
@@ -73,7 +52,8 @@ impl Consistency {
         let worth = u128::from(UNITS_OF_A_LEASE) * u128::from(nodes.max(1)) * u128::from(in_us);
         let worth_us = u64::try_from(worth.div_ceil(u128::from(units.max(1)))).unwrap_or(u64::MAX);
         if worth_us > longest_us || longest_us < MIN_LEASE_PERIOD_US {
-            let least_us = worth_us.max(MIN_LEASE_PERIOD_US) * KEPT_BACK * LEASE_PERIODS;
+            let least_us =
+                worth_us.max(MIN_LEASE_PERIOD_US).saturating_mul(KEPT_BACK * LEASE_PERIODS);
             let least = u128::from(units) * u128::from(least_us);
             let least = u64::try_from(least.div_ceil(u128::from(in_us.max(1)))).unwrap_or(u64::MAX);
             return Err(Unsuited::Small { limit: quota.limit(), nodes: nodes.max(1), least });
@@ -90,52 +70,13 @@ impl Consistency {
         Ok(Self::Lease { period_us: small(period_us) })
     }
 
-    /// What every process tells each `period_us`, of a key that is split over `sub_shards`.
-    pub fn sync(quota: &Quota, period_us: u64, sub_shards: u16) -> Result<Self, Unsuited> {
-        let (from_us, to_us) = (MIN_PERIOD_US, MAX_SYNC_PERIOD_US);
-        if !(from_us..=to_us).contains(&period_us) {
-            return Err(Unsuited::Period { us: period_us, from_us, to_us });
-        }
-        refuse_held(quota)?;
-        let most = u64::from(MAX_SUB_SHARDS).min(quota.limit());
-        if !(1..=most).contains(&u64::from(sub_shards)) {
-            return Err(Unsuited::SubShards { given: sub_shards, most });
-        }
-        Ok(Self::Sync { period_us: small(period_us), sub_shards })
-    }
-
-    /// A part of `quota` for each process.
-    pub fn share(quota: &Quota) -> Result<Self, Unsuited> {
-        refuse_held(quota)?;
-        match bucket_of(quota) {
-            Some(_) => Ok(Self::Share),
-            None => Err(Unsuited::Algorithm {
-                algorithm: quota.algorithm(),
-                why: "a process that joins in a window would have to wait for its end",
-                instead: "token_bucket, gcra or leaking_bucket",
-            }),
-        }
-    }
-
     /// What the store is asked for: of a lease the quota without what is kept back, so that what was
     /// taken before and is spent now fits on top.
     #[must_use]
     pub fn stored(&self, quota: &Quota) -> Quota {
         match self {
             Self::Lease { period_us } => kept_back(quota, u64::from(*period_us)).unwrap_or(*quota),
-            Self::Sync { sub_shards, .. } => quota.share(u64::from(*sub_shards)),
-            _ => *quota,
-        }
-    }
-
-    /// Its name in a policy.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Lease { .. } => "lease",
-            Self::Sync { .. } => "sync",
-            Self::Share => "share",
+            Self::Exact => *quota,
         }
     }
 }
@@ -254,13 +195,6 @@ pub enum Unsuited {
         /// The longest.
         to_us: u64,
     },
-    /// It cannot be split over so many keys.
-    SubShards {
-        /// What was given.
-        given: u16,
-        /// The most.
-        most: u64,
-    },
 }
 
 impl fmt::Display for Unsuited {
@@ -280,9 +214,6 @@ impl fmt::Display for Unsuited {
             Self::Period { us, from_us, to_us } => {
                 let [us, from, to] = [us, from_us, to_us].map(|us| format_duration(*us));
                 write!(f, "a period of {us} does not suit the limit; expected {from} to {to}")
-            }
-            Self::SubShards { given, most } => {
-                write!(f, "{given} sub-shards; expected 1 to {most}")
             }
         }
     }
@@ -344,6 +275,15 @@ mod tests {
         );
     }
 
+    /// The time that would be worth it had overflowed.
+    #[test]
+    fn what_would_take_ages_for_a_million_processes_is_refused() {
+        let slow = bucket(1, 1, crate::limits::MAX_PERIOD_US);
+        assert!(Consistency::lease(&slow, 1_000_000, None).is_err());
+        let window = Quota::fixed_window(1, crate::limits::MAX_PERIOD_US).unwrap();
+        assert!(Consistency::lease(&window, 1_000_000, None).is_err());
+    }
+
     #[test]
     fn what_only_the_store_can_hand_out_is_refused() {
         let permits = Quota::concurrency(9, SECOND_US).unwrap();
@@ -351,14 +291,8 @@ mod tests {
         let shaped = Quota::leaking_bucket(100, rate, LeakMode::Shape, None).unwrap();
         for quota in [permits, shaped] {
             assert!(Consistency::lease(&quota, 1, None).is_err());
-            assert!(Consistency::sync(&quota, 1_000_000, 1).is_err());
-            assert!(Consistency::share(&quota).is_err());
         }
         let log = Quota::sliding_window_log(1000, SECOND_US).unwrap();
         assert!(Consistency::lease(&log, 1, None).is_err());
-        assert!(Consistency::share(&log).is_err());
-        assert!(Consistency::sync(&log, DEFAULT_SYNC_PERIOD_US, 16).is_ok());
-        assert!(Consistency::sync(&log, 0, 1).is_err());
-        assert!(Consistency::sync(&log, DEFAULT_SYNC_PERIOD_US, 65).is_err());
     }
 }
