@@ -195,11 +195,12 @@ async fn by_callers(server: &RedisServer, tables: &mut Vec<Table>) -> f64 {
 /// How long callers wait when they come at half of the rate that saturates, and how long they would
 /// for less: what the machine itself is late by is in all of them.
 async fn half_load(server: &RedisServer, most_per_second: f64) -> Table {
-    const ASKED: [&str; 3] = ["INCR", "plain gcra", "gcra"];
-    let contestants = contestants::all(server.port(), CONNECTIONS, true).await;
+    const ASKED: [&str; 4] = ["nobody", "INCR", "plain gcra", "gcra"];
+    let mut contestants = contestants::all(server.port(), CONNECTIONS, true).await;
+    contestants.push(contestants::nobody());
     let asked = ASKED.map(|name| contestants.iter().find(|one| one.name == name).unwrap());
     let per_second = most_per_second / 2.0;
-    let rounds = 2 * ROUNDS;
+    let rounds = 6 * ROUNDS;
     let bar = progress(rounds);
     bar.set_message(format!("{per_second:.0} checks a second"));
     let mut samples = [const { Vec::new() }; ASKED.len()];

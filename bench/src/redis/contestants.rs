@@ -43,6 +43,7 @@ pub(crate) struct Contestant {
 }
 
 enum Kind {
+    Nothing,
     Incr(Arc<Links>),
     Plain { links: Arc<Links>, sha: String, args: Vec<String> },
     Ours { store: Arc<RedisStore>, limits: Vec<(String, Quota)> },
@@ -53,6 +54,7 @@ impl Contestant {
     pub(crate) async fn ask(&self, dice: &mut Dice) {
         let nth = if self.name.ends_with(NEW_KEYS) { dice.roll() } else { dice.below(KEYS) };
         match &self.kind {
+            Kind::Nothing => {}
             Kind::Incr(links) => {
                 let mut command = redis::cmd("INCR");
                 command.arg(format!("rl:{{user:{nth}}}:incr"));
@@ -98,6 +100,11 @@ pub(crate) async fn all(port: u16, connections: usize, merge: bool) -> Vec<Arc<C
         all.insert(place.map_or(all.len(), |place| place + 1), contestant);
     }
     all.into_iter().map(Arc::new).collect()
+}
+
+/// Somebody who asks nobody: what he waits is what the machine is late by.
+pub(crate) fn nobody() -> Arc<Contestant> {
+    Arc::new(Contestant { name: "nobody", kind: Kind::Nothing })
 }
 
 /// Checks that go together, the same each by itself, and the plain script.
