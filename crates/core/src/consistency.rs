@@ -1,12 +1,12 @@
 //! Owns [`Consistency`]: who decides a limit when many processes share it, and what that asks of its
 //! quota.
 
-use std::fmt;
+mod unsuited;
 
-use crate::algorithm::Algorithm;
+pub use unsuited::Unsuited;
+
 use crate::quota::{Bucket, LeakMode, Quota, QuotaError};
 use crate::rate::Rate;
-use crate::text::format_duration;
 
 /// A lease lives for so many of its periods: who got units has until then to spend them.
 pub const LEASE_PERIODS: u64 = 2;
@@ -29,6 +29,20 @@ const UNITS_OF_A_LEASE: u64 = 10;
 /// Leases in one window.
 const LEASES_OF_A_WINDOW: u64 = 20;
 
+/// How often the store is told what was admitted here, where nothing else is said.
+const SYNC_PERIOD_US: u64 = 100_000;
+
+/// The shortest and the longest time between two reports.
+const MIN_SYNC_PERIOD_US: u64 = 10_000;
+const MAX_SYNC_PERIOD_US: u64 = 10_000_000;
+
+/// A limit refills, or its window ends, in no less than so many reports.
+const REPORTS_OF_A_LIMIT: u64 = 2;
+
+/// The most keys that one key is split over, and the least units of each.
+const MAX_PARTS: u64 = 64;
+const UNITS_OF_A_PART: u64 = 10;
+
 /// Who decides a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -40,6 +54,18 @@ pub enum Consistency {
     Lease {
         /// How often it may take some.
         period_us: u32,
+    },
+    /// This process, by what the store had left when it was last told what was admitted here.
+    Sync {
+        /// How often it is told.
+        period_us: u32,
+        /// Over how many of the store's keys one key is split.
+        parts: u8,
+    },
+    /// This process, which has its part of the limit.
+    Share {
+        /// Of how many, if they are not counted.
+        nodes: Option<u32>,
     },
 }
 
@@ -70,13 +96,63 @@ impl Consistency {
         Ok(Self::Lease { period_us: small(period_us) })
     }
 
+    /// Reports each `period_us`, or a tenth of a second, of `quota` split over `parts` keys.
+    pub fn sync(quota: &Quota, period_us: Option<u64>, parts: u64) -> Result<Self, Unsuited> {
+        refuse_held(quota)?;
+        let refills_us = match bucket_of(quota) {
+            Some(bucket) => bucket.full_debt() / bucket.drain(),
+            None => window_of(quota).unwrap_or(u64::MAX),
+        };
+        let longest_us = (refills_us / REPORTS_OF_A_LIMIT).min(MAX_SYNC_PERIOD_US);
+        if longest_us < MIN_SYNC_PERIOD_US {
+            let least_us = MIN_SYNC_PERIOD_US * REPORTS_OF_A_LIMIT;
+            return Err(Unsuited::Fast { refills_us, least_us });
+        }
+        let period_us = match period_us {
+            Some(us) if !(MIN_SYNC_PERIOD_US..=longest_us).contains(&us) => {
+                return Err(Unsuited::Period {
+                    us,
+                    from_us: MIN_SYNC_PERIOD_US,
+                    to_us: longest_us,
+                });
+            }
+            Some(us) => us,
+            None => SYNC_PERIOD_US.min(longest_us),
+        };
+        let most = (quota.limit() / UNITS_OF_A_PART).clamp(1, MAX_PARTS);
+        // A rate that cannot be divided would be divided by less.
+        let is_split = || quota.share(parts).limit() == quota.limit() / parts;
+        match u8::try_from(parts) {
+            Ok(1) => Ok(Self::Sync { period_us: small(period_us), parts: 1 }),
+            Ok(few) if (1..=most).contains(&parts) && is_split() => {
+                Ok(Self::Sync { period_us: small(period_us), parts: few })
+            }
+            _ => Err(Unsuited::Parts { parts, limit: quota.limit(), most }),
+        }
+    }
+
+    /// A part of `quota` for each of `nodes`, or of as many as there are.
+    pub fn share(quota: &Quota, nodes: Option<u64>) -> Result<Self, Unsuited> {
+        refuse_held(quota)?;
+        let limit = quota.limit();
+        let Some(nodes) = nodes else { return Ok(Self::Share { nodes: None }) };
+        // A part below one unit would be rounded up, and all together be too much.
+        match u32::try_from(nodes) {
+            Ok(few) if nodes <= limit && quota.share(nodes).limit() == limit / nodes.max(1) => {
+                Ok(Self::Share { nodes: Some(few.max(1)) })
+            }
+            _ => Err(Unsuited::Thin { limit, nodes }),
+        }
+    }
+
     /// What the store is asked for: of a lease the quota without what is kept back, so that what was
-    /// taken before and is spent now fits on top.
+    /// taken before and is spent now fits on top; of one that is split, a part.
     #[must_use]
     pub fn stored(&self, quota: &Quota) -> Quota {
         match self {
             Self::Lease { period_us } => kept_back(quota, u64::from(*period_us)).unwrap_or(*quota),
-            Self::Exact => *quota,
+            Self::Sync { parts, .. } => quota.share((*parts).into()),
+            Self::Share { .. } | Self::Exact => *quota,
         }
     }
 }
@@ -126,6 +202,16 @@ fn bucket_of(quota: &Quota) -> Option<&Bucket> {
     }
 }
 
+/// How long the window of an algorithm is that has one.
+fn window_of(quota: &Quota) -> Option<u64> {
+    match quota {
+        Quota::FixedWindow(window)
+        | Quota::SlidingWindowLog(window)
+        | Quota::SlidingWindowCounter(window) => Some(window.size_us()),
+        _ => None,
+    }
+}
+
 /// Refuses what only the store can hand out.
 fn refuse_held(quota: &Quota) -> Result<(), Unsuited> {
     let algorithm = quota.algorithm();
@@ -164,135 +250,5 @@ fn kept_back(quota: &Quota, period_us: u64) -> Result<Quota, QuotaError> {
     }
 }
 
-/// Why a limit cannot be decided so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unsuited {
-    /// The algorithm does not allow it.
-    Algorithm {
-        /// Which.
-        algorithm: Algorithm,
-        /// The reason.
-        why: &'static str,
-        /// What does.
-        instead: &'static str,
-    },
-    /// Too little is allowed at once.
-    Small {
-        /// How much is.
-        limit: u64,
-        /// For how many processes.
-        nodes: u64,
-        /// How much would have to be.
-        least: u64,
-    },
-    /// The period is too short or too long.
-    Period {
-        /// What was given.
-        us: u64,
-        /// The shortest.
-        from_us: u64,
-        /// The longest.
-        to_us: u64,
-    },
-}
-
-impl fmt::Display for Unsuited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Algorithm { algorithm, why, instead } => {
-                write!(f, "not with {algorithm}: {why}; use {instead}")
-            }
-            Self::Small { limit, nodes, least } => {
-                let processes = if *nodes == 1 { "process" } else { "processes" };
-                write!(
-                    f,
-                    "{limit} at once is too little to lease to {nodes} {processes}; expected at \
-                     least {least}, or consistency: exact"
-                )
-            }
-            Self::Period { us, from_us, to_us } => {
-                let [us, from, to] = [us, from_us, to_us].map(|us| format_duration(*us));
-                write!(f, "a period of {us} does not suit the limit; expected {from} to {to}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unsuited {}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND_US: u64 = 1_000_000;
-
-    fn bucket(capacity: u64, count: u64, period_us: u64) -> Quota {
-        Quota::token_bucket(capacity, Rate::new(count, period_us).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn a_lease_keeps_back_what_flows_in_while_it_lives() {
-        let quota = bucket(1000, 1000, SECOND_US);
-        let lease = Consistency::lease(&quota, 4, None).unwrap();
-        assert_eq!(lease, Consistency::Lease { period_us: 125_000 });
-        assert_eq!(lease.stored(&quota), bucket(750, 1000, SECOND_US));
-        // One that fills slowly is leased for as long as it takes to be worth it.
-        let slow = bucket(1000, 1000, 60 * SECOND_US);
-        let lease = Consistency::lease(&slow, 4, None).unwrap();
-        assert_eq!(lease, Consistency::Lease { period_us: 2_400_000 });
-        assert_eq!(lease.stored(&slow), bucket(920, 1000, 60 * SECOND_US));
-    }
-
-    #[test]
-    fn a_window_keeps_nothing_back() {
-        let quota = Quota::fixed_window(1000, 60 * SECOND_US).unwrap();
-        let lease = Consistency::lease(&quota, 1, None).unwrap();
-        assert_eq!(lease, Consistency::Lease { period_us: 1_000_000 });
-        assert_eq!(lease.stored(&quota), quota);
-    }
-
-    #[test]
-    fn what_is_too_small_says_how_much_would_do() {
-        let told =
-            |quota: &Quota, nodes| Consistency::lease(quota, nodes, None).unwrap_err().to_string();
-        assert_eq!(
-            told(&bucket(100, 100, SECOND_US), 4),
-            "100 at once is too little to lease to 4 processes; expected at least 320, or \
-             consistency: exact"
-        );
-        assert!(Consistency::lease(&bucket(320, 320, SECOND_US), 4, None).is_ok());
-        assert_eq!(
-            told(&bucket(10, 10_000, SECOND_US), 1),
-            "10 at once is too little to lease to 1 process; expected at least 800, or \
-             consistency: exact"
-        );
-        assert!(Consistency::lease(&bucket(800, 10_000, SECOND_US), 1, None).is_ok());
-        let period = Consistency::lease(&bucket(1000, 1000, SECOND_US), 1, Some(SECOND_US));
-        assert_eq!(
-            period.unwrap_err().to_string(),
-            "a period of 1s does not suit the limit; expected 10ms to 125ms"
-        );
-    }
-
-    /// The time that would be worth it had overflowed.
-    #[test]
-    fn what_would_take_ages_for_a_million_processes_is_refused() {
-        let slow = bucket(1, 1, crate::limits::MAX_PERIOD_US);
-        assert!(Consistency::lease(&slow, 1_000_000, None).is_err());
-        let window = Quota::fixed_window(1, crate::limits::MAX_PERIOD_US).unwrap();
-        assert!(Consistency::lease(&window, 1_000_000, None).is_err());
-    }
-
-    #[test]
-    fn what_only_the_store_can_hand_out_is_refused() {
-        let permits = Quota::concurrency(9, SECOND_US).unwrap();
-        let rate = Rate::new(100, SECOND_US).unwrap();
-        let shaped = Quota::leaking_bucket(100, rate, LeakMode::Shape, None).unwrap();
-        for quota in [permits, shaped] {
-            assert!(Consistency::lease(&quota, 1, None).is_err());
-        }
-        let log = Quota::sliding_window_log(1000, SECOND_US).unwrap();
-        assert!(Consistency::lease(&log, 1, None).is_err());
-    }
-}
+mod tests;

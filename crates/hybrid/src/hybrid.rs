@@ -9,8 +9,8 @@ use tollkeeper_core::{
     Quota, Request, Store, StoreError,
 };
 
-use crate::lease::Spent;
 use crate::leased::{Decided, Leases, Taken};
+use crate::plan::Spent;
 
 /// A store, and what of it is decided here.
 ///

@@ -14,7 +14,8 @@ use tollkeeper_core::{
 };
 
 use crate::keys::{Keys, Name, Named};
-use crate::lease::{Draw, Lease, Spent, Terms, Told};
+use crate::lease::{Lease, Terms};
+use crate::plan::{Draw, Spent, Told};
 
 /// Every key that is leased, and the store that it is leased from.
 #[derive(Debug)]

@@ -9,5 +9,7 @@ mod hybrid;
 mod keys;
 pub mod lease;
 mod leased;
+pub mod plan;
+pub mod sync;
 
 pub use hybrid::Hybrid;

@@ -2,7 +2,8 @@
 //! once with all others: the worst that leases can do to a limit.
 
 use tollkeeper_core::{Amended, Change, Quota};
-use tollkeeper_hybrid::lease::{Draw, Lease, Terms};
+use tollkeeper_hybrid::lease::{Lease, Terms};
+use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Ask, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
 use crate::node::{period_us, stored};

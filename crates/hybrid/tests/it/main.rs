@@ -6,3 +6,5 @@ mod hoarder;
 mod leases;
 mod node;
 mod store;
+mod syncing;
+mod syncs;

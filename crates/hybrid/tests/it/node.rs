@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use tollkeeper_core::{Amended, Change, Consistency, Quota};
-use tollkeeper_hybrid::lease::{Draw, Lease, Step, Terms, Told as Local};
+use tollkeeper_hybrid::lease::{Lease, Terms};
+use tollkeeper_hybrid::plan::{Draw, Step, Told as Local};
 use tollkeeper_testkit::fleet::{Ask, AskId, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
 /// What a call was for.

@@ -1,0 +1,289 @@
+//! Owns [`Synced`]: what one process does about one key of which it tells the store now and then what
+//! it admitted.
+//!
+//! Between two reports it admits by what the store had left at the last one and what flows in since.
+//! Others do so at the same time, and none knows of the others before the next report. Of what is
+//! scarce, each therefore takes the part that it had lately; of what is not, all but what the others
+//! are expected to take. What is too much all the same becomes debt in the store, and until it is
+//! paid back nobody is admitted. What the store said counts for two periods.
+//!
+//! A key of which nothing is known is asked for by a draw, which is exact.
+//!
+//! It is a pure function of numbers, as [`Lease`](crate::lease::Lease) is.
+
+use tollkeeper_core::{Bucket, Drawn, Quota};
+
+use crate::plan::{Draw, Spent, Step, Told, about, whole};
+
+/// What the store said counts for so many periods.
+const LIFE: u64 = 2;
+
+/// What does not change while a key is decided so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How often the store is told.
+    pub period_us: u64,
+    /// What it decides by: the limit, or that of one part.
+    pub quota: Quota,
+    /// Over how many of its keys this one is split.
+    pub parts: u8,
+}
+
+/// What to tell the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Of which part.
+    pub part: u8,
+    /// What was admitted.
+    pub units: u64,
+    /// The part that is spent from now on, if it is another: the store is asked what it has left.
+    pub next: Option<u8>,
+}
+
+/// What the store said, and when it was asked.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    drawn: Drawn,
+    sent_us: u64,
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug)]
+pub struct Synced {
+    known: Option<Known>,
+    /// The part of which it is known.
+    part: u8,
+    /// Admitted since then.
+    spent: u64,
+    /// Admitted before, and on its way to the store.
+    under_way: u64,
+    /// Charged already, and not admitted yet.
+    prepaid: u64,
+    /// The part of what all admit that is admitted here.
+    mine: f64,
+    /// What the others admit in a microsecond.
+    others: f64,
+    is_asking: bool,
+    /// Whether the store gave no answer when it was last asked.
+    is_lost: bool,
+    /// When the store may be asked again.
+    next_us: u64,
+    /// When somebody came last.
+    asked_us: u64,
+}
+
+impl Synced {
+    /// A key that is asked for the first time. `chance` is any number.
+    #[must_use]
+    pub fn new(terms: &Terms, now_us: u64, chance: u32) -> Self {
+        Self {
+            known: None,
+            part: u8::try_from(chance % u32::from(terms.parts.max(1))).unwrap_or(0),
+            spent: 0,
+            under_way: 0,
+            prepaid: 0,
+            mine: 1.0,
+            others: 0.0,
+            is_asking: false,
+            is_lost: false,
+            next_us: now_us,
+            asked_us: now_us,
+        }
+    }
+
+    /// Decides a request of `cost`.
+    #[inline]
+    pub fn ask(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        self.asked_us = now_us;
+        if let Some(spent) = self.spend(terms, cost, now_us) {
+            return Step { told: Told::Admitted(spent), draw: None };
+        }
+        if self.current(terms, now_us).is_some() {
+            let retry_after_us = self.retry_after_us(terms, cost, now_us);
+            return Step { told: Told::Denied { retry_after_us }, draw: None };
+        }
+        if self.is_asking {
+            return Step { told: Told::Waits, draw: None };
+        }
+        if now_us < self.next_us {
+            return Step { told: Told::Lost, draw: None };
+        }
+        self.is_asking = true;
+        Step { told: Told::Waits, draw: Some(Draw { most: cost, least: cost }) }
+    }
+
+    /// Takes `cost`, if that much may be admitted.
+    #[inline]
+    pub fn spend(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Option<Spent> {
+        self.current(terms, now_us)?;
+        let left = self.left(terms, now_us).checked_sub(cost)?;
+        let of_prepaid = cost.min(self.prepaid);
+        self.prepaid -= of_prepaid;
+        self.spent += cost - of_prepaid;
+        Some(Spent { left, ends_us: u64::MAX })
+    }
+
+    /// Puts back what was spent, because the request was not admitted after all or gives it back;
+    /// says how much is already the store's to give back.
+    pub fn put_back(&mut self, cost: u64) -> u64 {
+        let here = cost.min(self.spent);
+        self.spent -= here;
+        cost - here
+    }
+
+    /// What may be admitted.
+    #[must_use]
+    #[inline]
+    pub fn left(&self, terms: &Terms, now_us: u64) -> u64 {
+        let Some(known) = self.current(terms, now_us) else { return 0 };
+        let budget = self.budget(terms, known, now_us);
+        budget.saturating_sub(self.spent).saturating_sub(self.under_way) + self.prepaid
+    }
+
+    /// When it may be worth to come again.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn retry_after_us(&self, terms: &Terms, cost: u64, now_us: u64) -> u64 {
+        let Some(known) = self.current(terms, now_us) else { return terms.period_us };
+        let us = match bucket_of(&terms.quota) {
+            Some(bucket) => {
+                let gone = self.spent.saturating_add(self.under_way).saturating_add(cost) as f64;
+                let lacking =
+                    gone / self.mine.max(f64::MIN_POSITIVE) - level(terms, &known, now_us);
+                let us = lacking * bucket.unit() as f64 / bucket.drain() as f64;
+                // When more is known, that counts.
+                whole(us).min(terms.period_us)
+            }
+            None if matches!(terms.quota, Quota::FixedWindow(_)) => {
+                let ends_us = known.sent_us.saturating_add(known.drawn.reset_after_us);
+                ends_us.saturating_sub(now_us)
+            }
+            None => terms.period_us,
+        };
+        us.max(1)
+    }
+
+    /// What the store said, if it still counts.
+    #[inline]
+    fn current(&self, terms: &Terms, now_us: u64) -> Option<Known> {
+        let known = self.known?;
+        let mut life_us = terms.period_us * LIFE;
+        if matches!(terms.quota, Quota::FixedWindow(_)) {
+            life_us = life_us.min(known.drawn.reset_after_us);
+        }
+        (now_us.saturating_sub(known.sent_us) < life_us).then_some(known)
+    }
+
+    /// What all of what there is may be admitted here, since the store was asked.
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn budget(&self, terms: &Terms, known: Known, now_us: u64) -> u64 {
+        let all = level(terms, &known, now_us);
+        let elapsed_us = now_us.saturating_sub(known.sent_us) + terms.period_us;
+        let unwanted = all - self.others * elapsed_us as f64;
+        let mine = unwanted.max(all * self.mine).min(all);
+        if mine > 0.0 { floor(mine) } else { 0 }
+    }
+
+    /// What to tell the store now, if anything.
+    pub fn report(&mut self, terms: &Terms, now_us: u64) -> Option<Report> {
+        let is_wanted = now_us.saturating_sub(self.asked_us) < terms.period_us;
+        if self.is_asking || now_us < self.next_us || (self.spent == 0 && !is_wanted) {
+            return None;
+        }
+        self.is_asking = true;
+        self.under_way = std::mem::take(&mut self.spent);
+        let next = (self.part + 1) % terms.parts.max(1);
+        let next = (next != self.part).then_some(next);
+        Some(Report { part: self.part, units: self.under_way, next })
+    }
+
+    /// The store was told, by a call of `sent_us`. It says what it has left of the part, and of the
+    /// next.
+    pub fn reported(&mut self, terms: &Terms, told: &Drawn, next: Option<&Drawn>, sent_us: u64) {
+        (self.is_asking, self.is_lost) = (false, false);
+        let now = Known { drawn: *told, sent_us };
+        if let Some(before) = self.current(terms, sent_us) {
+            self.compare(terms, before, now);
+        }
+        (self.under_way, self.prepaid) = (0, 0);
+        self.known = Some(next.map_or(now, |next| Known { drawn: *next, sent_us }));
+        if next.is_some() {
+            self.part = (self.part + 1) % terms.parts.max(1);
+        }
+    }
+
+    /// Units were drawn, by a call of `sent_us`.
+    pub fn drew(&mut self, drawn: &Drawn, sent_us: u64) {
+        (self.is_asking, self.is_lost) = (false, false);
+        self.prepaid = drawn.units;
+        self.known = Some(Known { drawn: *drawn, sent_us });
+    }
+
+    /// The part that is asked for.
+    #[must_use]
+    pub fn part(&self) -> u8 {
+        self.part
+    }
+
+    /// Learns from two answers who admits how much.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn compare(&mut self, terms: &Terms, before: Known, now: Known) {
+        let elapsed_us = now.sent_us.saturating_sub(before.sent_us);
+        if elapsed_us == 0 {
+            return;
+        }
+        let mine = self.under_way as f64;
+        let expected = level(terms, &before, now.sent_us) - mine;
+        let others = (expected - level(terms, &now, now.sent_us)).max(0.0);
+        self.others = f64::midpoint(self.others, others / elapsed_us as f64);
+        if mine + others > 0.0 {
+            self.mine = f64::midpoint(self.mine, mine / (mine + others));
+        }
+    }
+
+    /// The call came to nothing. If it surely did not run, what it told is told again.
+    pub fn failed(&mut self, terms: &Terms, may_have_run: bool, now_us: u64, chance: u32) {
+        (self.is_asking, self.is_lost) = (false, true);
+        let untold = std::mem::take(&mut self.under_way);
+        if !may_have_run {
+            self.spent += untold;
+        }
+        self.next_us = now_us.saturating_add(about(terms.period_us, chance));
+    }
+
+    /// Whether nothing would be lost by forgetting the key.
+    #[must_use]
+    pub fn is_idle(&self, terms: &Terms, now_us: u64) -> bool {
+        let is_old = now_us.saturating_sub(self.asked_us) >= LIFE * terms.period_us;
+        !self.is_asking && self.spent == 0 && is_old
+    }
+
+    /// Whether the store gave no answer when it was last asked.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+}
+
+/// What the store would have left now if nobody had come since; less than nothing if it is in debt.
+#[inline]
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn level(terms: &Terms, known: &Known, now_us: u64) -> f64 {
+    let Some(bucket) = bucket_of(&terms.quota) else { return known.drawn.left as f64 };
+    let full_us = known.drawn.reset_after_us.saturating_sub(now_us.saturating_sub(known.sent_us));
+    bucket.capacity() as f64 - full_us as f64 * bucket.drain() as f64 / bucket.unit() as f64
+}
+
+fn bucket_of(quota: &Quota) -> Option<&Bucket> {
+    match quota {
+        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
+        Quota::LeakingBucket(leak) => Some(leak.bucket()),
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn floor(number: f64) -> u64 {
+    number.floor() as u64
+}
