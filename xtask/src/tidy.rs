@@ -9,7 +9,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("memory", &["core"]),
     ("redis", &["core"]),
     ("policy", &["core"]),
-    ("hybrid", &["core"]),
+    ("hybrid", &["core", "memory"]),
     ("engine", &["core", "policy"]),
     ("tower", &["core", "engine", "policy"]),
     ("stores", &["core", "engine", "hybrid", "memory", "policy", "redis"]),

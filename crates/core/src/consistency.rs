@@ -5,7 +5,7 @@ mod unsuited;
 
 pub use unsuited::Unsuited;
 
-use crate::quota::{Bucket, LeakMode, Quota, QuotaError};
+use crate::quota::{LeakMode, Quota, QuotaError};
 use crate::rate::Rate;
 
 /// A lease lives for so many of its periods: who got units has until then to spend them.
@@ -99,7 +99,7 @@ impl Consistency {
     /// Reports each `period_us`, or a tenth of a second, of `quota` split over `parts` keys.
     pub fn sync(quota: &Quota, period_us: Option<u64>, parts: u64) -> Result<Self, Unsuited> {
         refuse_held(quota)?;
-        let refills_us = match bucket_of(quota) {
+        let refills_us = match quota.bucket() {
             Some(bucket) => bucket.full_debt() / bucket.drain(),
             None => window_of(quota).unwrap_or(u64::MAX),
         };
@@ -173,7 +173,7 @@ struct Flow {
 impl Flow {
     fn of(quota: &Quota) -> Result<Self, Unsuited> {
         refuse_held(quota)?;
-        if let Some(bucket) = bucket_of(quota) {
+        if let Some(bucket) = quota.bucket() {
             let at_once_us = bucket.full_debt() / bucket.drain();
             return Ok(Self { units: bucket.drain(), in_us: bucket.unit(), at_once_us });
         }
@@ -190,15 +190,6 @@ impl Flow {
                 instead: "token_bucket, gcra or fixed_window",
             }),
         }
-    }
-}
-
-/// The bucket of an algorithm by which nobody waits.
-fn bucket_of(quota: &Quota) -> Option<&Bucket> {
-    match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
-        Quota::LeakingBucket(leak) => Some(leak.bucket()),
-        _ => None,
     }
 }
 
@@ -236,7 +227,7 @@ fn refuse_held(quota: &Quota) -> Result<(), Unsuited> {
 
 /// The bucket without what can flow in while a lease lives.
 fn kept_back(quota: &Quota, period_us: u64) -> Result<Quota, QuotaError> {
-    let Some(bucket) = bucket_of(quota) else { return Ok(*quota) };
+    let Some(bucket) = quota.bucket() else { return Ok(*quota) };
     let life_us = period_us.saturating_mul(LEASE_PERIODS);
     let flows_in = u128::from(bucket.drain()) * u128::from(life_us);
     let flows_in = flows_in.div_ceil(u128::from(bucket.unit()));

@@ -98,6 +98,16 @@ impl Quota {
         }
     }
 
+    /// The bucket of an algorithm that has one.
+    #[must_use]
+    pub fn bucket(&self) -> Option<&Bucket> {
+        match self {
+            Self::TokenBucket(bucket) | Self::Gcra(bucket) => Some(bucket),
+            Self::LeakingBucket(leak) => Some(leak.bucket()),
+            _ => None,
+        }
+    }
+
     /// The most that can be available at once: capacity, burst, or the window's count.
     #[must_use]
     #[inline]

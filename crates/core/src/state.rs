@@ -10,7 +10,7 @@ use crate::algorithm::fixed_window::WindowCount;
 use crate::algorithm::sliding_window_counter::WindowPair;
 use crate::algorithm::sliding_window_log::Log;
 use crate::algorithm::{Admission, gcra, leaking_bucket, token_bucket};
-use crate::quota::{Bucket, Quota};
+use crate::quota::Quota;
 
 /// What is remembered of one key under one limit. It names its own unit, so that it survives a
 /// changed limit.
@@ -140,7 +140,7 @@ impl State {
                 state.charge(in_flight, cost, permit, now_us);
             }
             (quota, Self::Debt(state)) => {
-                if let Some(bucket) = bucket_of(quota) {
+                if let Some(bucket) = quota.bucket() {
                     state.charge(bucket, cost, now_us);
                 }
             }
@@ -158,7 +158,7 @@ impl State {
                 state.anchor(window, now_us)
             }
             (quota, Self::Debt(state)) => {
-                bucket_of(quota).is_some_and(|bucket| state.anchor(bucket, now_us))
+                quota.bucket().is_some_and(|bucket| state.anchor(bucket, now_us))
             }
             (_, Self::Log(state)) => state.anchor(now_us),
             (_, Self::Leases(state)) => state.anchor(now_us),
@@ -180,7 +180,7 @@ impl State {
                 state.remaining(in_flight, now_us)
             }
             (quota, Self::Debt(state)) => {
-                bucket_of(quota).map_or(0, |bucket| state.remaining(bucket, now_us))
+                quota.bucket().map_or(0, |bucket| state.remaining(bucket, now_us))
             }
             _ => self.misfit(0),
         }
@@ -202,7 +202,7 @@ impl State {
             }
             (Quota::Concurrency(_), Self::Leases(state)) => state.reset_after_us(now_us),
             (quota, Self::Debt(state)) => {
-                bucket_of(quota).map_or(0, |bucket| state.reset_after_us(bucket, now_us))
+                quota.bucket().map_or(0, |bucket| state.reset_after_us(bucket, now_us))
             }
             _ => self.misfit(0),
         }
@@ -221,7 +221,7 @@ impl State {
                 state.refund(window, units, charged_at_us, now_us);
             }
             (quota, Self::Debt(state)) => {
-                if let Some(bucket) = bucket_of(quota) {
+                if let Some(bucket) = quota.bucket() {
                     state.refund(bucket, units, charged_at_us, now_us);
                 }
             }
@@ -242,7 +242,7 @@ impl State {
                 state.overcharge(window, units, now_us)
             }
             (quota, Self::Debt(state)) => {
-                bucket_of(quota).map_or(units, |bucket| state.overcharge(bucket, units, now_us))
+                quota.bucket().map_or(units, |bucket| state.overcharge(bucket, units, now_us))
             }
             _ => units,
         }
@@ -267,14 +267,4 @@ pub struct Step {
     pub reset_after_us: u64,
     /// Whether the state changed.
     pub written: bool,
-}
-
-/// The bucket of the three algorithms that keep a debt.
-#[inline]
-fn bucket_of(quota: &Quota) -> Option<&Bucket> {
-    match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
-        Quota::LeakingBucket(leak) => Some(leak.bucket()),
-        _ => None,
-    }
 }

@@ -240,7 +240,7 @@ pub(crate) fn undoing<'a>(
     match (quota, ticket) {
         _ if !outcome.allowed || units == 0 || charged_at_us.is_none() => {}
         (Quota::Concurrency(_), Some(Ticket { id, .. })) => changes.push(Change::Release { id }),
-        (_, Some(Ticket { id, reserve_for_us: Some(_) })) if bucket(quota).is_some() => {
+        (_, Some(Ticket { id, reserve_for_us: Some(_) })) if quota.bucket().is_some() => {
             changes.extend([Change::Settle { id, actual: units }, refund]);
         }
         (_, Some(Ticket { id, reserve_for_us: Some(_) })) => {
@@ -255,19 +255,11 @@ pub(crate) fn undoing<'a>(
 /// when it was made, which is right for an empty bucket. Here it is known what was before it, and
 /// until that has drained nothing of the charge has.
 fn drained_before_us(check: &Check<'_>, outcome: &Outcome) -> u64 {
-    let Some(bucket) = bucket(check.quota) else { return 0 };
+    let Some(bucket) = check.quota.bucket() else { return 0 };
     let charge = u128::from(check.cost) * u128::from(bucket.unit());
     let charge_us = charge.div_ceil(u128::from(bucket.drain().max(1)));
     let charge_us = u64::try_from(charge_us).unwrap_or(u64::MAX);
     // What is told is rounded up, where there is anything to round.
     let rounded_us = u64::from(bucket.drain() > 1);
     outcome.reset_after_us.saturating_sub(rounded_us).saturating_sub(charge_us)
-}
-
-fn bucket(quota: &Quota) -> Option<&Bucket> {
-    match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
-        Quota::LeakingBucket(leak) => Some(leak.bucket()),
-        _ => None,
-    }
 }

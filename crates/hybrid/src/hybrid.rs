@@ -5,27 +5,35 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Hears, Outcome, Part,
-    Quota, Request, Store, StoreError,
+    Amended, Amendment, Answer, Change, Check, Clock, Consistency, Entry, Filter, Hears, Outcome,
+    Part, Request, Store, StoreError,
 };
 
-use crate::leased::{Decided, Leases, Taken};
+use crate::local::{Decided, Local, Taken};
+use crate::members::Members;
 use crate::plan::Spent;
+use crate::share::Standing;
+use crate::shares::Shares;
+use crate::stored::{ToAmend, ToDecide, split_keys};
 
 /// A store, and what of it is decided here.
 ///
-/// Limits that a request meets and that are leased are taken here first; then the store decides
+/// Limits that a request meets and that are decided here are taken first; then the store decides
 /// the others, and if it denies, what was taken is put back.
 #[derive(Debug)]
 pub struct Hybrid<S> {
-    leases: Arc<Leases<S>>,
+    local: Arc<Local<S>>,
+    shares: Shares,
+    members: Arc<Members>,
+    /// When this process began.
+    since_us: u64,
     /// Whether the store decides everything.
     is_exact: bool,
 }
 
 /// Units that were taken here, put back unless the request goes.
 struct Held<'a, S: Store + 'static> {
-    leases: &'a Leases<S>,
+    hybrid: &'a Hybrid<S>,
     checks: SmallVec<[(Check<'a>, Spent); 4]>,
 }
 
@@ -37,16 +45,18 @@ impl<S: Store + 'static> Held<'_, S> {
 
 impl<S: Store + 'static> Drop for Held<'_, S> {
     fn drop(&mut self) {
-        self.checks.iter().for_each(|(check, spent)| self.leases.put_back(check, *spent));
+        self.checks.iter().for_each(|(check, spent)| self.hybrid.put_back(check, *spent));
     }
 }
 
 impl<S: Store + 'static> Hybrid<S> {
-    /// Decides on `store`, here by a `clock` that only goes forward. Draws from the store may take
-    /// as long as `patience`. `chance` is any number, another in each process.
+    /// Decides on `store`, here by a `clock` that only goes forward. Calls of its own may take as
+    /// long as `patience`. `chance` is any number, another in each process.
     pub fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
-        let leases = Arc::new(Leases::new(store, clock, patience, chance));
-        Self { leases, is_exact: false }
+        let since_us = clock.now_us();
+        let shares = Shares::new(Arc::clone(&clock));
+        let local = Arc::new(Local::new(store, clock, patience, chance));
+        Self { local, shares, members: Arc::new(Members::new()), since_us, is_exact: false }
     }
 
     /// Lets the store decide everything, whatever checks say: for a run that is to be repeatable.
@@ -57,32 +67,95 @@ impl<S: Store + 'static> Hybrid<S> {
     /// The store itself.
     #[must_use]
     pub fn store(&self) -> &S {
-        &self.leases.store
+        &self.local.store
     }
 
-    fn is_any_leased(&self, request: &Request<'_>) -> bool {
-        let is_leased = |check: &Check<'_>| check.consistency != Consistency::Exact;
-        !self.is_exact && request.checks().iter().any(is_leased)
+    /// Begins to count the processes that do so on this store. It is done by itself when a limit
+    /// is met whose part depends on it; who begins sooner can serve sooner.
+    pub fn count_nodes(&self) {
+        self.members.begin(&self.local);
+    }
+
+    fn is_any_here(&self, request: &Request<'_>) -> bool {
+        let is_here = |check: &Check<'_>| check.consistency != Consistency::Exact;
+        !self.is_exact && request.checks().iter().any(is_here)
+    }
+
+    /// Decides a check, if it can be decided here.
+    #[inline]
+    fn take(&self, check: &Check<'_>, now_us: u64) -> Taken {
+        let Consistency::Share { nodes } = check.consistency else {
+            return self.local.take(check, now_us);
+        };
+        let standing = match nodes {
+            Some(nodes) => Some(Standing { nodes: nodes.into(), since_us: self.since_us }),
+            None => self.members.standing(now_us),
+        };
+        let Some(standing) = standing else {
+            self.count_nodes();
+            return Taken::Unready;
+        };
+        match self.shares.take(check, standing, now_us) {
+            // Less than one for each is the store's to hand out.
+            None => Taken::Store,
+            Some(outcome) => {
+                let spent = Spent { left: outcome.remaining, ends_us: u64::MAX };
+                let spent = outcome.allowed.then_some(spent);
+                Taken::Decided(Decided { outcome, spent, store_us: None })
+            }
+        }
+    }
+
+    fn put_back(&self, check: &Check<'_>, spent: Spent) {
+        if !matches!(check.consistency, Consistency::Share { .. }) {
+            return self.local.put_back(check, spent);
+        }
+        let Check { limit, quota, key, cost: units, consistency, .. } = *check;
+        if units > 0 {
+            let charged_at_us = Some(self.local.clock.now_us());
+            let change = Change::Refund { units, charged_at_us };
+            self.shares.amend(&Amendment { limit, quota, key, change, consistency });
+        }
+    }
+
+    /// Changes what lies here; or says what of it is the store's.
+    fn amend_here<'a>(&self, amendment: &Amendment<'a>) -> Result<Amended, ToAmend<'a>> {
+        let (mut change, mut part) = (amendment.change, 0);
+        match (amendment.consistency, amendment.change) {
+            (Consistency::Share { .. }, _) => match self.shares.amend(amendment) {
+                Amended::Unknown => {}
+                amended => return Ok(amended),
+            },
+            (Consistency::Sync { .. }, Change::Refund { units, charged_at_us }) => {
+                let (units, of_part) = self.local.refund(amendment, units);
+                if units == 0 {
+                    return Ok(Amended::Done { forgiven: 0 });
+                }
+                change = Change::Refund { units, charged_at_us };
+                part = of_part;
+            }
+            _ => {}
+        }
+        Err(ToAmend::new(amendment, change, part))
     }
 
     /// Decides what lies here alone, without waiting.
     fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
-        if !request.checks().iter().all(|check| leased(request, check).is_some()) {
+        if !request.checks().iter().all(|check| is_taken_here(request, check)) {
             return None;
         }
-        let now_us = self.leases.clock.now_us();
-        let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
+        let now_us = self.local.clock.now_us();
+        let mut held = Held { hybrid: self, checks: SmallVec::new() };
         let mut here: SmallVec<[Decided; 4]> = SmallVec::new();
         for (nth, check) in request.checks().iter().enumerate() {
-            let period_us = leased(request, check)?;
-            match self.leases.take(check, period_us, now_us) {
+            match self.take(check, now_us) {
                 Taken::Decided(decided) => {
                     held.checks.extend(decided.spent.map(|spent| (*check, spent)));
                     here.push(decided);
                 }
                 _ => {
                     // Whoever waits for it asks for all of them again.
-                    request.checks()[..=nth].iter().for_each(|check| self.leases.unask(check));
+                    request.checks()[..=nth].iter().for_each(|check| self.local.unask(check));
                     return None;
                 }
             }
@@ -92,34 +165,30 @@ impl<S: Store + 'static> Hybrid<S> {
 
     /// Decides what lies here, and then what the store has to.
     async fn decide_both(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        let mut held = Held { leases: &self.leases, checks: SmallVec::new() };
+        let mut held = Held { hybrid: self, checks: SmallVec::new() };
         let mut here: SmallVec<[Option<Decided>; 4]> = SmallVec::new();
         for check in request.checks() {
-            let decided = match leased(request, check) {
-                Some(period_us) => self.take(check, period_us).await?,
-                None => None,
+            let decided = match is_taken_here(request, check) {
+                true => self.take_waiting(check).await?,
+                false => None,
             };
             let spent = decided.and_then(|decided| decided.spent);
             held.checks.extend(spent.map(|spent| (*check, spent)));
             here.push(decided);
         }
-        let stored: SmallVec<[Quota; 4]> =
-            request.checks().iter().map(|check| check.consistency.stored(check.quota)).collect();
         let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
-        let rest = request.checks().iter().zip(&stored).zip(&here);
-        let rest = rest.filter(|(_, here)| here.is_none()).map(|((check, quota), _)| Check {
-            quota,
-            // The numbers as they are, if it does not go anyway.
-            cost: if is_denied { 0 } else { check.cost },
-            ..*check
-        });
-        let rest = Request::new(rest, request.ticket())
-            .map_err(|error| StoreError::did_not_run(error.to_string()))?;
-        if rest.checks().is_empty() {
+        let rest = request.checks().iter().zip(&here).filter(|(_, here)| here.is_none());
+        let rest: SmallVec<[ToDecide<'_>; 4]> =
+            rest.map(|(check, _)| ToDecide::new(check, self.local.any_part(check))).collect();
+        if rest.is_empty() {
             let here: SmallVec<[Decided; 4]> = here.into_iter().flatten().collect();
-            return Ok(answer(&here, held, self.leases.clock.now_us()));
+            return Ok(answer(&here, held, self.local.clock.now_us()));
         }
-        let there = self.leases.store.decide_one(&rest).await?;
+        // The numbers as they are, if it does not go anyway.
+        let checks = rest.iter().map(|rest| rest.check(is_denied));
+        let rest = Request::new(checks, request.ticket())
+            .map_err(|error| StoreError::did_not_run(error.to_string()))?;
+        let there = self.local.store.decide_one(&rest).await?;
         let mut answered = there.outcomes().iter();
         let outcomes = here.iter().zip(request.checks()).map(|(here, check)| match here {
             Some(decided) => decided.outcome,
@@ -139,16 +208,21 @@ impl<S: Store + 'static> Hybrid<S> {
     }
 
     /// Decides a check here, if it can be.
-    async fn take(&self, check: &Check<'_>, period_us: u32) -> Result<Option<Decided>, StoreError> {
-        let now_us = self.leases.clock.now_us();
-        let mut taken = self.leases.take(check, period_us, now_us);
+    async fn take_waiting(&self, check: &Check<'_>) -> Result<Option<Decided>, StoreError> {
+        let mut taken = self.take(check, self.local.clock.now_us());
         if let Taken::Waits(answered) = taken {
             answered.await;
-            taken = self.leases.take_again(check, self.leases.clock.now_us());
+            taken = self.local.take_again(check, self.local.clock.now_us());
         }
         match taken {
             Taken::Decided(decided) => Ok(Some(decided)),
-            Taken::Lost => Err(StoreError::did_not_run("the store gave no units to lease")),
+            Taken::Lost => {
+                Err(StoreError::did_not_run("the store gave no leave to decide without it"))
+            }
+            // The store is well, as far as is known here.
+            Taken::Unready => Err(StoreError::unusable_state(
+                "this process has no share of the limit: it has not been counted for long enough",
+            )),
             Taken::Store | Taken::Waits(_) => Ok(None),
         }
     }
@@ -167,12 +241,10 @@ fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) 
     answer
 }
 
-/// How long a check is leased, if it is. What is reserved is the store's to settle.
-fn leased(request: &Request<'_>, check: &Check<'_>) -> Option<u32> {
-    match check.consistency {
-        Consistency::Lease { period_us } if request.ticket().is_none() => Some(period_us),
-        _ => None,
-    }
+/// Whether a check is decided here. What is reserved is the store's to settle.
+fn is_taken_here(request: &Request<'_>, check: &Check<'_>) -> bool {
+    let is_reserved = request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some());
+    check.consistency != Consistency::Exact && !is_reserved
 }
 
 /// The numbers of a limit of which nothing was told.
@@ -190,8 +262,8 @@ fn unknown(check: &Check<'_>) -> Outcome {
 
 impl<S: Store + 'static> Store for Hybrid<S> {
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
-        if !requests.iter().any(|request| self.is_any_leased(request)) {
-            return self.leases.store.decide(requests).await;
+        if !requests.iter().any(|request| self.is_any_here(request)) {
+            return self.local.store.decide(requests).await;
         }
         let mut answers = Vec::with_capacity(requests.len());
         for request in requests {
@@ -201,60 +273,79 @@ impl<S: Store + 'static> Store for Hybrid<S> {
     }
 
     async fn decide_one(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        match self.is_any_leased(request) {
+        match self.is_any_here(request) {
             true => self.decide_both(request).await,
-            false => self.leases.store.decide_one(request).await,
+            false => self.local.store.decide_one(request).await,
         }
     }
 
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
-        match self.is_any_leased(request) {
+        match self.is_any_here(request) {
             true => self.decide_here(request).map(Ok),
-            false => self.leases.store.decide_at_once(request),
+            false => self.local.store.decide_at_once(request),
         }
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
         if self.is_exact {
-            return self.leases.store.amend(amendments).await;
+            return self.local.store.amend(amendments).await;
         }
-        let quotas: SmallVec<[Quota; 4]> = amendments
-            .iter()
-            .map(|amendment| amendment.consistency.stored(amendment.quota))
-            .collect();
-        let stored = amendments.iter().zip(&quotas);
-        let stored: SmallVec<[Amendment<'_>; 4]> =
-            stored.map(|(amendment, quota)| Amendment { quota, ..*amendment }).collect();
-        self.leases.store.amend(&stored).await
+        let here: SmallVec<[_; 4]> =
+            amendments.iter().map(|amendment| self.amend_here(amendment)).collect();
+        let rest = here.iter().filter_map(|here| here.as_ref().err());
+        let rest: SmallVec<[Amendment<'_>; 4]> = rest.map(ToAmend::amendment).collect();
+        let mut there = match rest.is_empty() {
+            true => Vec::new(),
+            false => self.local.store.amend(&rest).await,
+        }
+        .into_iter();
+        let untold = || Err(StoreError::may_have_run("the store told nothing of a change"));
+        let each = here.iter().map(|here| match here {
+            Ok(amended) => Ok(*amended),
+            Err(_) => there.next().unwrap_or_else(untold),
+        });
+        each.collect()
     }
 
     async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        let reset = self.leases.store.reset(filter).await;
-        self.leases.forget(filter);
-        reset
+        let mut reset = self.local.store.reset(filter).await?;
+        if let Some(key) = filter.key {
+            for part in split_keys(key, self.local.parts()) {
+                reset += self.local.store.reset(Filter { key: Some(&part), ..filter }).await?;
+            }
+        }
+        self.local.forget(filter);
+        Ok(reset + self.shares.reset(filter))
     }
 
     async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.leases.store.inspect(filter, most).await
+        let mut shown = self.local.store.inspect(filter, most).await?;
+        if let Some(key) = filter.key {
+            for part in split_keys(key, self.local.parts()) {
+                let filter = Filter { key: Some(&part), ..filter };
+                shown.extend(self.local.store.inspect(filter, most - shown.len()).await?);
+            }
+        }
+        Ok(shown)
     }
 
     fn tell(&self, hears: Arc<dyn Hears>) {
-        self.leases.store.tell(hears);
+        self.local.store.tell(hears);
     }
 
     fn part(&self, key: &str) -> Part {
-        self.leases.store.part(key)
+        self.local.store.part(key)
     }
 
     fn shards(&self) -> usize {
-        self.leases.store.shards()
+        self.local.store.shards()
     }
 
     fn is_used(&self, shard: usize) -> bool {
-        self.leases.store.is_used(shard)
+        self.local.store.is_used(shard)
     }
 
     fn shard_name(&self, shard: usize) -> String {
-        self.leases.store.shard_name(shard)
+        self.local.store.shard_name(shard)
     }
 }

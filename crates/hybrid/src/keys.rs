@@ -84,7 +84,7 @@ impl<T> Keys<T> {
         &self,
         name: Named<'_>,
         now_us: u64,
-        make: impl FnOnce() -> T,
+        make: impl FnOnce() -> Option<T>,
         is_idle: impl Fn(&T) -> bool,
         work: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
@@ -95,7 +95,7 @@ impl<T> Keys<T> {
         if !table.has_room(now_us, is_idle) {
             return None;
         }
-        let known = table.known.entry(name.into()).or_insert_with(make);
+        let known = table.known.entry(name.into()).or_insert(make()?);
         Some(work(known))
     }
 

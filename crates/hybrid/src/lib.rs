@@ -1,15 +1,19 @@
 //! Local decisions with leave of a shared store.
 //!
-//! A [`Hybrid`] is a store over another. What it plans is a pure function of numbers, in [`lease`]: how
-//! many units a process takes in advance, when, and what it tells a request meanwhile. The calls
-//! around it are small.
+//! A [`Hybrid`] is a store over another. What it plans is a pure function of numbers: how many units a
+//! process takes in advance ([`lease`]), what it admits between two reports ([`sync`]), how many
+//! there are to share a limit ([`share`]). The calls around it are small.
 
 pub mod demand;
 mod hybrid;
 mod keys;
 pub mod lease;
-mod leased;
+mod local;
+mod members;
 pub mod plan;
+pub mod share;
+pub mod shares;
+mod stored;
 pub mod sync;
 
 pub use hybrid::Hybrid;

@@ -1,4 +1,162 @@
-//! What is planned for one key, in whichever way it is decided here.
+//! Owns [`Plan`]: what is planned for one key, in whichever way it is decided here.
+
+use smallvec::SmallVec;
+use tollkeeper_core::{Consistency, Drawn, Quota};
+
+use crate::lease::{self, Grant, Lease};
+use crate::sync::{self, Report, Synced};
+
+/// What is planned for one key.
+#[derive(Clone, Debug)]
+pub(crate) enum Plan {
+    /// Units are taken in advance.
+    Lease(Lease, lease::Terms),
+    /// The store is told what was admitted.
+    Sync(Synced, sync::Terms),
+}
+
+/// What is to be done from time to time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chore {
+    /// Units that nobody wants are to be given back.
+    GiveBack(Grant),
+    /// The store is to be told.
+    Report(Report),
+}
+
+impl Plan {
+    /// The plan for a key that is asked for the first time, if it is decided here. `chance` is any
+    /// number.
+    pub(crate) fn new(quota: &Quota, how: Consistency, now_us: u64, chance: u32) -> Option<Self> {
+        match how {
+            Consistency::Lease { period_us } => {
+                let of_window = matches!(quota, Quota::FixedWindow(_));
+                let terms = lease::Terms { period_us: period_us.into(), of_window };
+                Some(Self::Lease(Lease::new(now_us), terms))
+            }
+            Consistency::Sync { period_us, parts } => {
+                let quota = how.stored(quota);
+                let terms = sync::Terms { period_us: period_us.into(), quota, parts };
+                Some(Self::Sync(Synced::new(&terms, now_us, chance), terms))
+            }
+            _ => None,
+        }
+    }
+
+    /// Decides a request of `cost`.
+    #[inline]
+    pub(crate) fn ask(&mut self, cost: u64, now_us: u64) -> Step {
+        match self {
+            Self::Lease(lease, terms) => lease.ask(terms, cost, now_us),
+            Self::Sync(synced, terms) => synced.ask(terms, cost, now_us),
+        }
+    }
+
+    /// Decides one that waited.
+    pub(crate) fn spend(&mut self, cost: u64, now_us: u64) -> Option<Spent> {
+        match self {
+            Self::Lease(lease, _) => lease.spend(cost, now_us),
+            Self::Sync(synced, terms) => synced.spend(terms, cost, now_us),
+        }
+    }
+
+    /// Puts back what was spent, because the request was not admitted after all.
+    pub(crate) fn put_back(&mut self, cost: u64, spent: Spent, now_us: u64) {
+        match self {
+            Self::Lease(lease, _) => lease.put_back(cost, spent, now_us),
+            Self::Sync(synced, _) => {
+                synced.put_back(cost);
+            }
+        }
+    }
+
+    /// Takes a request back that is asked again.
+    pub(crate) fn unask(&mut self, cost: u64) {
+        if let Self::Lease(lease, _) = self {
+            lease.unask(cost);
+        }
+    }
+
+    /// What may be admitted.
+    pub(crate) fn left(&self, now_us: u64) -> u64 {
+        match self {
+            Self::Lease(lease, _) => lease.left(now_us),
+            Self::Sync(synced, terms) => synced.left(terms, now_us),
+        }
+    }
+
+    /// When it may be worth for a request of `cost` to come again.
+    pub(crate) fn retry_after_us(&self, cost: u64, now_us: u64) -> u64 {
+        match self {
+            Self::Lease(lease, _) => lease.retry_after_us(now_us),
+            Self::Sync(synced, terms) => synced.retry_after_us(terms, cost, now_us),
+        }
+    }
+
+    /// Which part of a key that is split is spent.
+    pub(crate) fn part(&self) -> u8 {
+        match self {
+            Self::Lease(..) => 0,
+            Self::Sync(synced, _) => synced.part(),
+        }
+    }
+
+    /// Units have come, for a draw that was sent at `sent_us`.
+    pub(crate) fn drew(&mut self, drawn: &Drawn, asked: Draw, sent_us: u64, now: (u64, u32)) {
+        match self {
+            Self::Lease(lease, terms) => {
+                let (now_us, chance) = now;
+                lease.granted(terms, drawn, asked, sent_us, now_us, chance);
+            }
+            Self::Sync(synced, _) => synced.drew(drawn, sent_us),
+        }
+    }
+
+    /// A call came to nothing, as far as is known.
+    pub(crate) fn failed(&mut self, may_have_run: bool, now_us: u64, chance: u32) {
+        match self {
+            Self::Lease(lease, terms) => lease.failed(terms, now_us, chance),
+            Self::Sync(synced, terms) => synced.failed(terms, may_have_run, now_us, chance),
+        }
+    }
+
+    /// What is to be done, of a key for which nobody may have come for a while.
+    pub(crate) fn rest(&mut self, now_us: u64) -> SmallVec<[Chore; 3]> {
+        match self {
+            Self::Lease(lease, terms) => {
+                let idle = lease.rest(terms, now_us).into_iter();
+                idle.filter(|grant| grant.units > 0).map(Chore::GiveBack).collect()
+            }
+            Self::Sync(synced, terms) => {
+                synced.report(terms, now_us).map(Chore::Report).into_iter().collect()
+            }
+        }
+    }
+
+    /// Whether nothing would be lost by forgetting the key.
+    pub(crate) fn is_idle(&self, now_us: u64) -> bool {
+        match self {
+            Self::Lease(lease, _) => lease.is_idle(now_us),
+            Self::Sync(synced, terms) => synced.is_idle(terms, now_us),
+        }
+    }
+
+    /// Whether the store gave no answer when it was last asked.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::Lease(lease, _) => lease.is_lost(),
+            Self::Sync(synced, _) => synced.is_lost(),
+        }
+    }
+
+    /// How often it is looked after.
+    pub(crate) fn period_us(&self) -> u64 {
+        match self {
+            Self::Lease(_, terms) => terms.period_us,
+            Self::Sync(_, terms) => terms.period_us,
+        }
+    }
+}
 
 /// What is to be told to one request, and what is to be asked of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +177,7 @@ pub enum Told {
         /// When the store is asked again.
         retry_after_us: u64,
     },
-    /// Units are on their way: it is decided when they are here, then.
+    /// Units are on their way: it is decided when they are here.
     Waits,
     /// The store decides it: the key is not busy.
     Store,

@@ -11,7 +11,7 @@
 //!
 //! It is a pure function of numbers, as [`Lease`](crate::lease::Lease) is.
 
-use tollkeeper_core::{Bucket, Drawn, Quota};
+use tollkeeper_core::{Drawn, Quota};
 
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
 
@@ -145,7 +145,7 @@ impl Synced {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub fn retry_after_us(&self, terms: &Terms, cost: u64, now_us: u64) -> u64 {
         let Some(known) = self.current(terms, now_us) else { return terms.period_us };
-        let us = match bucket_of(&terms.quota) {
+        let us = match terms.quota.bucket() {
             Some(bucket) => {
                 let gone = self.spent.saturating_add(self.under_way).saturating_add(cost) as f64;
                 let lacking =
@@ -270,17 +270,9 @@ impl Synced {
 #[inline]
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn level(terms: &Terms, known: &Known, now_us: u64) -> f64 {
-    let Some(bucket) = bucket_of(&terms.quota) else { return known.drawn.left as f64 };
+    let Some(bucket) = terms.quota.bucket() else { return known.drawn.left as f64 };
     let full_us = known.drawn.reset_after_us.saturating_sub(now_us.saturating_sub(known.sent_us));
     bucket.capacity() as f64 - full_us as f64 * bucket.drain() as f64 / bucket.unit() as f64
-}
-
-fn bucket_of(quota: &Quota) -> Option<&Bucket> {
-    match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
-        Quota::LeakingBucket(leak) => Some(leak.bucket()),
-        _ => None,
-    }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]

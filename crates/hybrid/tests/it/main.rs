@@ -5,6 +5,8 @@
 mod hoarder;
 mod leases;
 mod node;
+mod shares;
+mod sharing;
 mod store;
 mod syncing;
 mod syncs;

@@ -213,7 +213,11 @@ async fn what_another_limit_denies_is_put_back() {
 async fn another_policy_and_a_reset_lease_anew() {
     let mut scene = Scene::new(1);
     scene.flood(5 * PER_SECOND, 1).await;
-    assert!(!scene.ask(0, scene.check()).await.unwrap().allowed);
+    let mut more = 0;
+    while scene.ask(0, scene.check()).await.unwrap().allowed {
+        more += 1;
+    }
+    assert!(more < PER_SECOND / 4, "{more} were left");
     scene.nodes[0].reset(Filter::default()).await.unwrap();
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "nothing is used any longer");
     scene.flood(5 * PER_SECOND, 1).await;

@@ -35,15 +35,6 @@ pub(super) fn hides(stricter: &Quota, looser: &Quota) -> bool {
     }
 }
 
-fn bucket_of(quota: &Quota) -> Option<&Bucket> {
-    match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => Some(bucket),
-        // A longest delay only makes it stricter.
-        Quota::LeakingBucket(leak) => Some(leak.bucket()),
-        _ => None,
-    }
-}
-
 /// A bucket denies when it has been filled faster than it drains by more than its room.
 fn hides_bucket(stricter: &Quota, its: &Bucket) -> bool {
     let wide = u128::from;
@@ -52,7 +43,7 @@ fn hides_bucket(stricter: &Quota, its: &Bucket) -> bool {
     };
     match stricter {
         // Never less full: what comes in is at least as much, what drains at most as much.
-        quota if bucket_of(quota).is_some() => bucket_of(quota).is_some_and(|mine| {
+        quota if quota.bucket().is_some() => quota.bucket().is_some_and(|mine| {
             mine.capacity() <= its.capacity() && keeps_up(mine.drain(), mine.unit())
         }),
         // In any time at most L, and L more for each whole W that has passed, in which as much
@@ -94,7 +85,7 @@ impl Span {
         let wide = u128::from;
         match quota {
             // At once what fits, and from then on what drains.
-            quota if bucket_of(quota).is_some() => bucket_of(quota).is_some_and(|bucket| {
+            quota if quota.bucket().is_some() => quota.bucket().is_some_and(|bucket| {
                 let drained = wide(bucket.drain()) * (wide(self.us) - 1);
                 wide(bucket.full_debt()) + drained < (wide(most) + 1) * wide(bucket.unit())
             }),

@@ -1,0 +1,374 @@
+//! The calls that local decisions need: units are drawn, told of and given back in the background.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+use tokio::time::{sleep, timeout};
+use tollkeeper_core::{
+    Amended, Amendment, Change, Check, Clock, Consistency, Drawn, Filter, Outcome, Quota, Ran,
+    Store,
+};
+
+use crate::keys::{Keys, Name, Named};
+use crate::plan::{Chore, Draw, Plan, Spent, Told};
+use crate::stored::part_key;
+use crate::sync::Report;
+
+/// Every key that is decided here, and the store that gives leave to.
+#[derive(Debug)]
+pub(crate) struct Local<S> {
+    pub(crate) store: S,
+    pub(crate) clock: Arc<dyn Clock>,
+    keys: Keys<Known>,
+    /// How long a call of its own may take.
+    pub(crate) patience: Duration,
+    chance: AtomicU32,
+    /// The most parts that a key was split into.
+    parts: AtomicU8,
+}
+
+/// A key.
+#[derive(Debug)]
+struct Known {
+    plan: Plan,
+    /// By what it is decided: another policy begins anew.
+    quota: Quota,
+    consistency: Consistency,
+    /// Told when a call has been answered.
+    answered: Arc<Notify>,
+    /// Whether a task looks after it.
+    is_kept: bool,
+    /// How the store was when it was asked last, and when that was.
+    seen: Option<(Drawn, u64)>,
+}
+
+/// What became of a check.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// It was decided here.
+    Decided(Decided),
+    /// It is decided when this is over, by [`Local::take_again`].
+    Waits(OwnedNotified),
+    /// The store decides it.
+    Store,
+    /// The store would have to, and does not answer.
+    Lost,
+    /// This process has no part of the limit yet.
+    Unready,
+}
+
+/// What was decided here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided {
+    pub(crate) outcome: Outcome,
+    /// What it took, if it was admitted.
+    pub(crate) spent: Option<Spent>,
+    /// The store's time, as far as it is known.
+    pub(crate) store_us: Option<u64>,
+}
+
+/// Whose calls are made, and by what.
+#[derive(Clone, Debug)]
+struct Subject {
+    name: Name,
+    /// What the store decides by.
+    quota: Quota,
+    consistency: Consistency,
+}
+
+impl<S: Store + 'static> Local<S> {
+    pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
+        let (chance, parts) = (AtomicU32::new(chance), AtomicU8::new(1));
+        Self { store, clock, keys: Keys::new(), patience, chance, parts }
+    }
+
+    /// Decides a check, if it can be decided here.
+    #[inline]
+    pub(crate) fn take(self: &Arc<Self>, check: &Check<'_>, now_us: u64) -> Taken {
+        let make = || self.known(check, now_us);
+        let is_idle = |known: &Known| known.plan.is_idle(now_us);
+        let taken = self.keys.work(named(check), now_us, make, is_idle, |known| {
+            if known.quota != *check.quota || known.consistency != check.consistency {
+                match self.known(check, now_us) {
+                    Some(anew) => *known = anew,
+                    None => return Taken::Store,
+                }
+            }
+            let step = known.plan.ask(check.cost, now_us);
+            if let Some(draw) = step.draw
+                && !self.spawn_draw(check, known.plan.part(), draw, now_us)
+            {
+                known.plan.failed(false, now_us, 0);
+                if step.told == Told::Waits {
+                    return Taken::Lost;
+                }
+            }
+            match step.told {
+                Told::Admitted(spent) => known.admitted(check, spent, now_us),
+                Told::Denied { retry_after_us } => known.denied(check, retry_after_us, now_us),
+                Told::Waits => Taken::Waits(Arc::clone(&known.answered).notified_owned()),
+                Told::Store => Taken::Store,
+                Told::Lost => Taken::Lost,
+            }
+        });
+        // One key too many to be known is the store's.
+        taken.unwrap_or(Taken::Store)
+    }
+
+    /// Decides a check that waited.
+    pub(crate) fn take_again(&self, check: &Check<'_>, now_us: u64) -> Taken {
+        let taken = self.keys.find(named(check), |known| {
+            let taken = match known.plan.spend(check.cost, now_us) {
+                Some(spent) => known.admitted(check, spent, now_us),
+                None if known.plan.is_lost() => Taken::Lost,
+                None => {
+                    let retry_after_us = known.plan.retry_after_us(check.cost, now_us);
+                    known.denied(check, retry_after_us, now_us)
+                }
+            };
+            (taken, false)
+        });
+        taken.unwrap_or(Taken::Store)
+    }
+
+    /// Puts back what a check took, since the request does not go.
+    pub(crate) fn put_back(&self, check: &Check<'_>, spent: Spent) {
+        let now_us = self.clock.now_us();
+        self.keys.find(named(check), |known| {
+            known.plan.put_back(check.cost, spent, now_us);
+            ((), false)
+        });
+    }
+
+    /// Takes a check back that will be asked again.
+    pub(crate) fn unask(&self, check: &Check<'_>) {
+        self.keys.find(named(check), |known| {
+            known.plan.unask(check.cost);
+            ((), false)
+        });
+    }
+
+    /// Gives back what the store has not been told of. How much is left is the store's to give
+    /// back, and of which part.
+    pub(crate) fn refund(&self, amendment: &Amendment<'_>, units: u64) -> (u64, u8) {
+        let Amendment { limit, quota, key, .. } = *amendment;
+        let named = Named { limit, algorithm: quota.algorithm(), key };
+        let rest = self.keys.find(named, |known| match &mut known.plan {
+            Plan::Sync(synced, _) => ((synced.put_back(units), synced.part()), false),
+            Plan::Lease(..) => ((units, 0), false),
+        });
+        rest.unwrap_or((units, 0))
+    }
+
+    /// Forgets what is known of keys that were reset.
+    pub(crate) fn forget(&self, filter: Filter<'_>) {
+        self.keys.forget(filter);
+    }
+
+    /// The most parts that a key was split into.
+    pub(crate) fn parts(&self) -> u8 {
+        self.parts.load(Ordering::Relaxed)
+    }
+
+    /// Any part of a key that may be split.
+    pub(crate) fn any_part(&self, check: &Check<'_>) -> u8 {
+        let Consistency::Sync { parts: parts @ 2.., .. } = check.consistency else { return 0 };
+        u8::try_from(self.chance() % u32::from(parts)).unwrap_or(0)
+    }
+
+    fn known(&self, check: &Check<'_>, now_us: u64) -> Option<Known> {
+        let Check { quota, consistency, .. } = *check;
+        if let Consistency::Sync { parts, .. } = consistency {
+            self.parts.fetch_max(parts, Ordering::Relaxed);
+        }
+        Some(Known {
+            plan: Plan::new(quota, consistency, now_us, self.chance())?,
+            quota: *quota,
+            consistency,
+            answered: Arc::new(Notify::new()),
+            is_kept: false,
+            seen: None,
+        })
+    }
+
+    /// Whether there is a runtime to draw in.
+    fn spawn_draw(self: &Arc<Self>, check: &Check<'_>, part: u8, draw: Draw, sent_us: u64) -> bool {
+        let Ok(runtime) = Handle::try_current() else { return false };
+        let (local, consistency) = (Arc::clone(self), check.consistency);
+        let (name, quota) = (Name::from(named(check)), consistency.stored(check.quota));
+        let subject = Subject { name, quota, consistency };
+        runtime.spawn(async move { local.draw(subject, part, draw, sent_us).await });
+        true
+    }
+
+    async fn draw(self: Arc<Self>, subject: Subject, part: u8, draw: Draw, sent_us: u64) {
+        let change = Change::Draw { most: draw.most, least: draw.least };
+        let drawn = self.amend(&subject, &[(part, change)]).await;
+        let (now_us, chance) = (self.clock.now_us(), self.chance());
+        let keep = self.find(&subject, |known| {
+            match drawn {
+                Ok([drawn, _]) => {
+                    known.plan.drew(&drawn, draw, sent_us, (now_us, chance));
+                    known.seen = Some((drawn, sent_us));
+                }
+                Err(ran) => known.plan.failed(ran == Ran::Perhaps, now_us, chance),
+            }
+            known.answered.notify_waiters();
+            let is_new = !std::mem::replace(&mut known.is_kept, true);
+            is_new.then_some(known.plan.period_us())
+        });
+        if let Some(period_us) = keep.flatten() {
+            self.keep(subject, Duration::from_micros(period_us)).await;
+        }
+    }
+
+    /// Tells the store what was admitted.
+    async fn report(&self, subject: &Subject, report: Report) {
+        let sent_us = self.clock.now_us();
+        let told = (report.part, Change::Spend { units: report.units });
+        let drawn = match report.next {
+            Some(next) => self.amend(subject, &[told, (next, Change::Spend { units: 0 })]).await,
+            None => self.amend(subject, &[told]).await,
+        };
+        let (now_us, chance) = (self.clock.now_us(), self.chance());
+        self.find(subject, |known| {
+            match (drawn, &mut known.plan) {
+                (Ok([told, last]), Plan::Sync(synced, terms)) => {
+                    synced.reported(terms, &told, report.next.map(|_| &last), sent_us);
+                    known.seen = Some((last, sent_us));
+                }
+                (Ok(_), Plan::Lease(..)) => {}
+                (Err(ran), plan) => plan.failed(ran == Ran::Perhaps, now_us, chance),
+            }
+            known.answered.notify_waiters();
+        });
+    }
+
+    /// Amends one or two parts of a key: what the first and the last have left.
+    async fn amend(&self, subject: &Subject, changes: &[(u8, Change)]) -> Result<[Drawn; 2], Ran> {
+        let Subject { name, quota, consistency } = subject;
+        let Named { limit, key, .. } = name.named();
+        let keys: Vec<_> =
+            changes.iter().map(|(part, _)| part_key(*consistency, key, *part)).collect();
+        let amendments: Vec<Amendment<'_>> = changes
+            .iter()
+            .zip(&keys)
+            .map(|(&(_, change), key)| Amendment {
+                limit,
+                quota,
+                key,
+                consistency: *consistency,
+                change,
+            })
+            .collect();
+        let amended = timeout(self.patience, self.store.amend(&amendments)).await;
+        let mut drawn =
+            amended.map_err(|_| Ran::Perhaps)?.into_iter().map(|amended| match amended {
+                Ok(Amended::Drawn(drawn)) => Ok(drawn),
+                Ok(_) => Err(Ran::No),
+                Err(error) => Err(error.ran()),
+            });
+        let first = drawn.next().unwrap_or(Err(Ran::No))?;
+        Ok([first, drawn.next().unwrap_or(Ok(first))?])
+    }
+
+    /// Does something about a key, unless another policy has begun anew with it meanwhile: what
+    /// came of calls by the old one is lost.
+    fn find<R>(&self, subject: &Subject, work: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        let Subject { name, quota, consistency } = subject;
+        let found = self.keys.find(name.named(), |known| {
+            let is_same =
+                known.consistency == *consistency && consistency.stored(&known.quota) == *quota;
+            (is_same.then(|| work(known)), false)
+        });
+        found.flatten()
+    }
+
+    /// Looks after a key until nobody wants it.
+    async fn keep(self: Arc<Self>, subject: Subject, period: Duration) {
+        let local = Arc::downgrade(&self);
+        drop(self);
+        loop {
+            sleep(period).await;
+            let Some(local) = local.upgrade() else { return };
+            let now_us = local.clock.now_us();
+            let rested = local.keys.find(subject.name.named(), |known| {
+                let chores = known.plan.rest(now_us);
+                let is_idle = known.plan.is_idle(now_us);
+                ((chores, is_idle), is_idle)
+            });
+            let Some((chores, is_idle)) = rested else { return };
+            for chore in chores {
+                match chore {
+                    Chore::Report(report) => local.report(&subject, report).await,
+                    Chore::GiveBack(grant) => {
+                        let charged_at_us = Some(grant.at_us);
+                        let change = Change::Refund { units: grant.units, charged_at_us };
+                        // If it fails, they are lost until they have flown in again.
+                        let _ = local.amend(&subject, &[(0, change)]).await;
+                    }
+                }
+            }
+            if is_idle {
+                return;
+            }
+        }
+    }
+
+    fn chance(&self) -> u32 {
+        let next = |last: u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+        self.chance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default()
+    }
+}
+
+impl Known {
+    fn store_us(&self, now_us: u64) -> Option<u64> {
+        let (drawn, sent_us) = self.seen?;
+        Some(drawn.at_us.saturating_add(now_us.saturating_sub(sent_us)))
+    }
+
+    fn admitted(&self, check: &Check<'_>, spent: Spent, now_us: u64) -> Taken {
+        let outcome = self.outcome(check, true, spent.left, Some(0), now_us);
+        let store_us = self.store_us(now_us);
+        Taken::Decided(Decided { outcome, spent: Some(spent), store_us })
+    }
+
+    fn denied(&self, check: &Check<'_>, retry_after_us: u64, now_us: u64) -> Taken {
+        let left = self.plan.left(now_us);
+        // What is more than all there ever is need not come again.
+        let retry = (check.cost <= check.quota.limit()).then_some(retry_after_us);
+        let outcome = self.outcome(check, false, left, retry, now_us);
+        Taken::Decided(Decided { outcome, spent: None, store_us: self.store_us(now_us) })
+    }
+
+    /// The numbers of a decision here, as far as they are known.
+    fn outcome(
+        &self,
+        check: &Check<'_>,
+        allowed: bool,
+        remaining: u64,
+        retry_after_us: Option<u64>,
+        now_us: u64,
+    ) -> Outcome {
+        let reset_after_us = self.seen.map_or(0, |(drawn, sent_us)| {
+            drawn.reset_after_us.saturating_sub(now_us.saturating_sub(sent_us))
+        });
+        Outcome {
+            allowed,
+            shadow: check.shadow,
+            limit: check.quota.limit(),
+            remaining,
+            retry_after_us,
+            reset_after_us,
+            delay_us: 0,
+        }
+    }
+}
+
+fn named<'a>(check: &Check<'a>) -> Named<'a> {
+    Named { limit: check.limit, algorithm: check.quota.algorithm(), key: check.key }
+}

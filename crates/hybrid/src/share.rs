@@ -1,0 +1,137 @@
+//! Owns [`Count`]: how many processes there are, as one of them knows it, and whether it may serve.
+//!
+//! Each process holds a permit in the store for a few seconds and renews it each second; as many as
+//! are held, there are. Whoever serves admits its part of the limit, one by the number it heard last.
+//! For all together to admit no more than the limit, everybody who serves must be in the number of
+//! everybody else who does:
+//!
+//! - A number counts for [`HEARD_US`] from when it was asked for. Who has not heard a newer one does
+//!   not serve. Its permit lasts longer than that, so nobody forgets it while it still serves.
+//! - Who is new does not serve for as long: by then all have heard a number with it, or do not
+//!   serve.
+//! - Who was forgotten while its number still counts, because the store lost everything, goes on by
+//!   the larger of the old number and the new one, for as long.
+//!
+//! It is a pure function of numbers, as [`Lease`](crate::lease::Lease) is. Times are of one clock
+//! that only goes forward.
+
+/// How often a process renews its permit.
+pub const BEAT_US: u64 = 1_000_000;
+
+/// For how long what was heard counts.
+pub const HEARD_US: u64 = 3_000_000;
+
+/// For how long a permit lasts: longer than what was heard counts, by any clock.
+pub const PERMIT_US: u64 = 4_000_000;
+
+/// What one process knows of the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    heard: Option<Heard>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    nodes: u64,
+    /// When it was asked for.
+    sent_us: u64,
+    /// Since when it serves, or from when on.
+    since_us: u64,
+    /// Until when no smaller number counts.
+    firm_until_us: u64,
+}
+
+/// The part that a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// It is one of so many.
+    pub nodes: u64,
+    /// Since when it has served without a break: then it had nothing.
+    pub since_us: u64,
+}
+
+impl Count {
+    /// So many hold a permit, this process among them, by a call of `sent_us`. `is_new` says that
+    /// the store did not know it before.
+    pub fn heard(&mut self, nodes: u64, is_new: bool, sent_us: u64, now_us: u64) {
+        let nodes = nodes.max(1);
+        let counts = |heard: &Heard| now_us < heard.sent_us.saturating_add(HEARD_US);
+        let before = self.heard.filter(counts);
+        let from_us = now_us.saturating_add(HEARD_US);
+        self.heard = Some(match before {
+            Some(before) => {
+                let firm_until_us = if is_new { from_us } else { before.firm_until_us };
+                let nodes = if now_us < firm_until_us { nodes.max(before.nodes) } else { nodes };
+                Heard { nodes, sent_us, since_us: before.since_us, firm_until_us }
+            }
+            None => Heard { nodes, sent_us, since_us: from_us, firm_until_us: from_us },
+        });
+    }
+
+    /// The part that it has, if it serves.
+    #[must_use]
+    pub fn standing(&self, now_us: u64) -> Option<Standing> {
+        let Heard { nodes, sent_us, since_us, .. } = self.heard?;
+        let serves = since_us <= now_us && now_us < sent_us.saturating_add(HEARD_US);
+        serves.then_some(Standing { nodes, since_us })
+    }
+
+    /// How many there were when it last heard.
+    #[must_use]
+    pub fn nodes(&self) -> Option<u64> {
+        self.heard.map(|heard| heard.nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_US: u64 = 1_000_000;
+
+    /// One that joined at the first second and serves since the fourth, one of two.
+    fn serving() -> Count {
+        let mut count = Count::default();
+        for second in 1..=5 {
+            count.heard(2, second == 1, second * SECOND_US, second * SECOND_US);
+        }
+        count
+    }
+
+    #[test]
+    fn who_is_new_waits_until_all_have_heard() {
+        let mut count = Count::default();
+        assert_eq!(count.standing(0), None);
+        count.heard(3, true, 1_000, 2_000);
+        count.heard(4, false, SECOND_US, SECOND_US);
+        count.heard(4, false, 2 * SECOND_US, 2 * SECOND_US);
+        let since_us = 2_000 + HEARD_US;
+        assert_eq!(count.standing(since_us - 1), None);
+        assert_eq!(count.standing(since_us), Some(Standing { nodes: 4, since_us }));
+    }
+
+    #[test]
+    fn who_hears_nothing_stops_and_begins_anew() {
+        let mut count = serving();
+        let stops_us = 5 * SECOND_US + HEARD_US;
+        assert!(count.standing(stops_us - 1).is_some());
+        assert_eq!((count.standing(stops_us), count.nodes()), (None, Some(2)));
+        count.heard(1, true, stops_us, stops_us);
+        assert_eq!(count.standing(stops_us), None);
+        count.heard(1, false, stops_us + SECOND_US, stops_us + SECOND_US);
+        let since_us = stops_us + HEARD_US;
+        assert_eq!(count.standing(since_us), Some(Standing { nodes: 1, since_us }));
+    }
+
+    #[test]
+    fn a_store_that_lost_everything_is_not_believed_at_once() {
+        let mut count = serving();
+        let nodes = |count: &Count, at_us| count.standing(at_us).map(|standing| standing.nodes);
+        count.heard(1, true, 6 * SECOND_US, 6 * SECOND_US);
+        assert_eq!(nodes(&count, 6 * SECOND_US), Some(2));
+        count.heard(1, false, 8 * SECOND_US, 8 * SECOND_US);
+        assert_eq!(nodes(&count, 8 * SECOND_US), Some(2));
+        count.heard(1, false, 9 * SECOND_US, 9 * SECOND_US);
+        assert_eq!(nodes(&count, 9 * SECOND_US), Some(1));
+    }
+}

@@ -1,0 +1,63 @@
+//! What the store is asked for where it does not decide by the whole limit and key: of a lease without
+//! what is kept back, of a key that is split the part.
+
+use std::borrow::Cow;
+
+use tollkeeper_core::{Amendment, Change, Check, Consistency, Quota};
+
+/// What a part of a key is called in the store. Every key of a limit that is split ends so: no
+/// other key can be taken for a part.
+pub(crate) fn part_key(how: Consistency, key: &str, part: u8) -> Cow<'_, str> {
+    match how {
+        Consistency::Sync { parts: 2.., .. } => Cow::Owned(split_key(key, part)),
+        _ => Cow::Borrowed(key),
+    }
+}
+
+/// Every part of a key, if it may be split into so many.
+pub(crate) fn split_keys(key: &str, parts: u8) -> impl Iterator<Item = String> {
+    let parts = if parts > 1 { 0..parts } else { 0..0 };
+    parts.map(move |part| split_key(key, part))
+}
+
+fn split_key(key: &str, part: u8) -> String {
+    format!("{key}#{part}")
+}
+
+/// A check that the store decides.
+pub(crate) struct ToDecide<'a> {
+    check: Check<'a>,
+    quota: Quota,
+    key: Cow<'a, str>,
+}
+
+impl<'a> ToDecide<'a> {
+    pub(crate) fn new(check: &Check<'a>, part: u8) -> Self {
+        let quota = check.consistency.stored(check.quota);
+        Self { check: *check, quota, key: part_key(check.consistency, check.key, part) }
+    }
+
+    pub(crate) fn check(&self, only_look: bool) -> Check<'_> {
+        let cost = if only_look { 0 } else { self.check.cost };
+        Check { quota: &self.quota, key: &self.key, cost, ..self.check }
+    }
+}
+
+/// A change that is the store's.
+pub(crate) struct ToAmend<'a> {
+    amendment: Amendment<'a>,
+    quota: Quota,
+    key: Cow<'a, str>,
+}
+
+impl<'a> ToAmend<'a> {
+    pub(crate) fn new(amendment: &Amendment<'a>, change: Change, part: u8) -> Self {
+        let Amendment { quota, key, consistency, .. } = *amendment;
+        let (quota, key) = (consistency.stored(quota), part_key(consistency, key, part));
+        Self { amendment: Amendment { change, ..*amendment }, quota, key }
+    }
+
+    pub(crate) fn amendment(&self) -> Amendment<'_> {
+        Amendment { quota: &self.quota, key: &self.key, ..self.amendment }
+    }
+}
