@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn one_of_64_comes_up_as_often_as_it_should_on_every_thread() {
-        let hits = || (0..640_000).filter(|_| roll() % 64 == 0).count();
+        let hits = || (0..640_000).filter(|_| roll().is_multiple_of(64)).count();
         let all = std::thread::scope(|scope| {
             let threads = [(); 4].map(|()| scope.spawn(hits));
             threads.map(|thread| thread.join().unwrap())
