@@ -35,4 +35,4 @@ pub use handle::{Handle, HandleError, HandleKind};
 pub use observe::{Observer, StoreChange};
 pub use parts::Whole;
 pub use timer::{ManualTimer, SystemTimer, Timer};
-pub use verdict::{LimitVerdict, Source, Verdict};
+pub use verdict::{Counted, LimitVerdict, Source, Verdict};

@@ -77,6 +77,17 @@ pub struct LimitVerdict<'a> {
     pub charged_at_us: Option<u64>,
 }
 
+/// A rule that counted the request, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted<'a> {
+    /// The rule.
+    pub rule: &'a str,
+    /// Who is counted. It is what a client chose: nothing for a log or a label.
+    pub key: &'a str,
+    /// Whether one of the rule's own limits said no. Those of a shadow rule say it to nobody.
+    pub refused: bool,
+}
+
 impl LimitVerdict<'_> {
     /// Who decided it.
     #[must_use]
@@ -162,6 +173,22 @@ impl Verdict {
             outcome,
             on_failure: self.choice(nth, &met),
             charged_at_us: self.charged_at_us(nth, outcome),
+        })
+    }
+
+    /// Every rule that the request met, with the key that it has there.
+    pub fn counted(&self) -> impl Iterator<Item = Counted<'_>> {
+        let refuses = |outcome: &Outcome| !outcome.allowed && !outcome.shadow;
+        let limits = self.inner.met.limits().zip(self.inner.answer.outcomes());
+        let mut limits = limits.peekable();
+        std::iter::from_fn(move || {
+            let (first, outcome) = limits.next()?;
+            let mut refused = refuses(outcome);
+            // The limits of a rule lie side by side.
+            while let Some((_, outcome)) = limits.next_if(|(met, _)| met.rule == first.rule) {
+                refused |= refuses(outcome);
+            }
+            Some(Counted { rule: first.rule, key: first.key, refused })
         })
     }
 

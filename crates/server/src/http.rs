@@ -10,6 +10,7 @@ mod debug;
 mod demo;
 mod encode;
 mod fields;
+mod hot;
 mod json;
 mod meant;
 mod openapi;
@@ -79,6 +80,7 @@ pub(crate) fn admin_calls(app: &App) -> Router<App> {
     Router::new()
         .route("/debug/state", get(debug::state))
         .route("/debug/reset", post(debug::reset))
+        .route("/debug/hot", get(hot::keys))
         .route("/metrics", get(status::metrics))
         .route("/policy/reload", post(policy::reload))
         .layer(from_fn_with_state(app.clone(), admin::guard))

@@ -1,11 +1,12 @@
 //! The doors: what listens, and how it is wired to the engine.
 //!
 //! [`Server`] binds and serves until it is told to stop. `wire` is the only file that knows every
-//! crate; `http` is the only folder that knows HTTP, `metrics` what is counted, `telemetry` what is
+//! crate; `http` is the only folder that knows HTTP, `metrics` what is counted, `hot` for whom, `telemetry` what is
 //! told of each request.
 
 mod connection;
 mod gateway;
+mod hot;
 mod http;
 mod lazy_timer;
 mod metrics;

@@ -12,10 +12,11 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use tollkeeper_core::{Store, StoreError};
+use tollkeeper_core::{Clock, Store, StoreError};
 use tollkeeper_engine::{BreakerState, LimitVerdict, Observer, Source, StoreChange, Verdict};
 use tollkeeper_policy::{OnFailure, Policy};
 
+use crate::hot::Hot;
 use crate::telemetry;
 use crate::wire::AppEngine;
 use striped::Striped;
@@ -23,7 +24,7 @@ use striped::Striped;
 mod striped;
 
 /// The rule's name of limits that came with requests.
-const INLINE: &str = "inline";
+pub(crate) const INLINE: &str = "inline";
 
 const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 const SOURCES: [Source; 4] = [Source::Store, Source::Fallback, Source::Cache, Source::Lease];
@@ -47,13 +48,15 @@ pub(crate) struct Metrics {
     states_failed: Striped,
     reloads: Striped,
     kept_charges: Striped,
+    /// Who is asked for most. It is told to operators, and nothing of it here.
+    hot: Hot,
     /// Where the store is, for what is told of it.
     store_place: String,
 }
 
 impl Metrics {
-    /// Counts for the rules of `policy`.
-    pub(crate) fn new(policy: &Policy) -> Self {
+    /// Counts for the rules of `policy`, and what is recent by `clock`.
+    pub(crate) fn new(policy: &Policy, clock: Arc<dyn Clock>) -> Self {
         let metrics = Self {
             rules: ArcSwap::default(),
             // From 50 µs to 1.6 s.
@@ -62,6 +65,7 @@ impl Metrics {
             reloads: Striped::new(RELOADS.len()),
             store_place: policy.store().url.place(),
             kept_charges: Striped::new(1),
+            hot: Hot::new(clock),
         };
         metrics.loaded(policy);
         metrics
@@ -78,6 +82,11 @@ impl Metrics {
         };
         self.rules.store(Arc::new(names.chain([INLINE]).map(counters).collect()));
         self.reloads.add(0);
+    }
+
+    /// Who is asked for most.
+    pub(crate) fn hot(&self) -> &Hot {
+        &self.hot
     }
 
     /// A policy could not take effect.
@@ -121,6 +130,7 @@ impl Metrics {
 impl Observer for Metrics {
     fn decided(&self, verdict: &Verdict) {
         telemetry::decided(verdict);
+        self.hot.decided(verdict);
         let binding = verdict.decision().binding;
         let mut last_failed = None;
         for (nth, limit) in verdict.limits().enumerate() {

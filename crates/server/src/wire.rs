@@ -25,7 +25,7 @@ pub(crate) fn app(policy: Policy) -> Result<App, ServeError> {
 
 fn app_by(policy: Policy, clock: SystemClock) -> Result<App, ServeError> {
     let certificate = policy.tls().map(Certificate::open).transpose()?.map(Arc::new);
-    let metrics = Arc::new(Metrics::new(&policy));
+    let metrics = Arc::new(Metrics::new(&policy, Arc::new(clock.clone())));
     let observer = Arc::clone(&metrics) as Arc<dyn Observer>;
     let engine = Arc::new(engine(policy, clock)?.observed(observer));
     Ok(App { engine, metrics, certificate, reloader: None })

@@ -8,6 +8,7 @@ mod check;
 mod deploy;
 mod examples;
 mod gateway;
+mod hot;
 mod http;
 mod kit;
 mod leases;

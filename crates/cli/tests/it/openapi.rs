@@ -188,13 +188,16 @@ fn bounds_are_where_the_document_says() {
         let of = |bound: &str| found["schema"][bound].as_u64().unwrap();
         (of("minimum"), of("maximum"))
     };
-    let (least, most) = parameter("debug_state", "limit");
-    let state = |limit: u64| service.get(&format!("/debug/state?limit={limit}")).status;
-    assert_eq!(
-        [least - 1, least, most, most + 1].map(state),
-        [400, 200, 200, 400],
-        "from {least} to {most}"
-    );
+    for id in ["debug_state", "debug_hot"] {
+        let (least, most) = parameter(id, "limit");
+        let path = document.call(id).path.to_owned();
+        let shown = |limit: u64| service.get(&format!("{path}?limit={limit}")).status;
+        assert_eq!(
+            [least - 1, least, most, most + 1].map(shown),
+            [400, 200, 200, 400],
+            "{id} from {least} to {most}"
+        );
+    }
     let (least, most) = parameter("authz", "deny");
     let deny = |deny: u64| {
         let path = format!("/v1/authz?deny={deny}");
@@ -269,6 +272,7 @@ fn every_failure_that_is_told_can_be_met_and_is_as_told() {
     }
     meet("policy_reload", &service.post("/policy/reload", ""));
     meet("debug_state", &service.get("/debug/state?limit=0"));
+    meet("debug_hot", &service.get("/debug/hot?limit=0"));
     meet("debug_reset", &service.post("/debug/reset?limit=1", ""));
 
     let none_left = Service::start(
@@ -322,7 +326,7 @@ fn every_failure_that_is_told_can_be_met_and_is_as_told() {
         "openapi-locked",
         "admin: { token: correct-horse-battery }\nrules: { api: { limit: 1/day } }",
     );
-    for id in ["debug_state", "debug_reset", "metrics", "policy_reload"] {
+    for id in ["debug_state", "debug_reset", "debug_hot", "metrics", "policy_reload"] {
         let call = document.call(id);
         let method = call.method.to_uppercase();
         meet(id, &locked.send(&method, call.path, &[], b""));

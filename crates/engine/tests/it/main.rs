@@ -12,6 +12,7 @@ mod alike;
 mod apart;
 mod breaker;
 mod choices;
+mod counted;
 mod crowd;
 mod deadline;
 mod denied;

@@ -14,35 +14,41 @@ const MAX_STATES: usize = 10_000;
 
 /// The states that are meant.
 #[derive(Debug, Default)]
-struct Query {
-    rule: Option<String>,
-    key: Option<String>,
-    limit: Option<usize>,
+pub(super) struct Query {
+    pub(super) rule: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) limit: Option<usize>,
 }
 
 impl Query {
-    fn parse(query: Option<String>, known: &[&str]) -> Result<Self, Problem> {
+    /// Reads those parameters that are `known`; a limit is at most `most`.
+    pub(super) fn parse(
+        query: Option<String>,
+        known: &[&str],
+        most: usize,
+    ) -> Result<Self, Problem> {
         let pairs: Vec<(String, String)> = decode(query.as_deref().unwrap_or_default())?;
         let mut parsed = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
+                unknown if !known.contains(&unknown) => return Err(stranger(unknown, known)),
                 "rule" => parsed.rule = Some(value),
                 "key" => parsed.key = Some(value),
-                "limit" if known.contains(&"limit") => {
-                    let expected = format!("a whole number from 1 to {MAX_STATES}");
-                    let number = value.parse().ok().filter(|n| (1..=MAX_STATES).contains(n));
+                _ => {
+                    let expected = format!("a whole number from 1 to {most}");
+                    let number = value.parse().ok().filter(|n| (1..=most).contains(n));
                     let number = number.ok_or_else(|| Problem::field("limit", &value, &expected));
                     parsed.limit = Some(number?);
-                }
-                _ => {
-                    let known = known.join("`, `");
-                    let detail = format!("unknown parameter {}; expected `{known}`", echo(&name));
-                    return Err(Problem::bad_request(detail));
                 }
             }
         }
         Ok(parsed)
     }
+}
+
+fn stranger(name: &str, known: &[&str]) -> Problem {
+    let known = known.join("`, `");
+    Problem::bad_request(format!("unknown parameter {}; expected `{known}`", echo(name)))
 }
 
 /// Decodes a query string.
@@ -60,7 +66,7 @@ pub(super) async fn state(
     State(engine): Engine,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::parse(query, &["rule", "key", "limit"])?;
+    let query = Query::parse(query, &["rule", "key", "limit"], MAX_STATES)?;
     let most = query.limit.unwrap_or(DEFAULT_STATES);
     let entries = engine.inspect(query.rule.as_deref(), query.key.as_deref(), most).await?;
     let policy = engine.policy();
@@ -94,7 +100,7 @@ pub(super) async fn reset(
     State(engine): Engine,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = Query::parse(query, &["rule", "key"])?;
+    let query = Query::parse(query, &["rule", "key"], MAX_STATES)?;
     let forgotten = engine.reset(query.rule.as_deref(), query.key.as_deref()).await?;
     Ok(Json(json!({ "reset": forgotten })).into_response())
 }
