@@ -39,8 +39,10 @@ const MAX_SYNC_PERIOD_US: u64 = 10_000_000;
 /// A limit refills, or its window ends, in no less than so many reports.
 const REPORTS_OF_A_LIMIT: u64 = 2;
 
-/// The most keys that one key is split over, and the least units of each.
-const MAX_PARTS: u64 = 64;
+/// The most keys that one key is split over.
+pub const MAX_PARTS: u64 = 64;
+
+/// The least units of each.
 const UNITS_OF_A_PART: u64 = 10;
 
 /// Who decides a limit.
@@ -142,6 +144,15 @@ impl Consistency {
                 Ok(Self::Share { nodes: Some(few.max(1)) })
             }
             _ => Err(Unsuited::Thin { limit, nodes }),
+        }
+    }
+
+    /// The most that a request may cost: what one process can have at once.
+    #[must_use]
+    pub fn most_cost(&self, quota: &Quota) -> u64 {
+        match self {
+            Self::Share { nodes } => quota.limit() / u64::from(nodes.unwrap_or(1)).max(1),
+            _ => self.stored(quota).limit(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
-use crate::check::Request;
+use crate::check::{Check, Request};
 use crate::consistency::Consistency;
 use crate::decision::Answer;
 use crate::part::Part;
@@ -62,6 +62,18 @@ pub trait Store: Send + Sync {
     /// of it. One that nobody else can use tells nothing.
     fn tell(&self, hears: Arc<dyn Hears>) {
         let _ = hears;
+    }
+
+    /// How many processes share it, if they count each other.
+    fn nodes(&self) -> Option<u64> {
+        None
+    }
+
+    /// What a limit that is decided here had left when that was last heard of, in thousandths of
+    /// what it allows, with what has flown in since. Asks nobody.
+    fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
+        let _ = check;
+        None
     }
 
     /// Where the states of a key lie at this moment. A store that is one whole has one part.

@@ -18,7 +18,7 @@ use crate::guards::Guards;
 use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
 use crate::observe::{Deaf, Observer};
-use crate::parts::{Fate, Spread, spread};
+use crate::parts::{Fate, Spread, Which, spread};
 use crate::timer::Timer;
 use crate::verdict::{Inner, Verdict};
 
@@ -351,7 +351,7 @@ impl<S: Store, L: Store> Engine<S, L> {
                 return self.decide_apart_guarded(safety, ready, &request, &pieces, deadline).await;
             }
         };
-        let asked = Asked::all(&ready.met, ready.ticket);
+        let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
         let name = || self.store.shard_name(shard);
         let call = self.store.decide_one(&request);
         match guards.of(shard).call(deadline, name, call).await {
@@ -362,9 +362,8 @@ impl<S: Store, L: Store> Engine<S, L> {
             }
             // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
-                let answer = fallback.decide(asked).await?;
-                let choices = Fallback::<L>::choices(asked.met);
-                Ok(Decided { choices, ..by_store(answer) })
+                let answer = fallback.decide(asked, &self.store).await?;
+                Ok(Decided { choices: asked.choices(), ..by_store(answer) })
             }
         }
     }
@@ -394,6 +393,12 @@ fn ready(
     name: impl FnOnce(&Met) -> (OwnedTarget, String),
 ) -> Result<Ready, EngineError> {
     let kind = match reserve_for_us {
+        Some(_) if !met.can_be_reserved() => {
+            return Err(EngineError::Unfit(
+                "a limit with `consistency: share` or `sub_shards` has no one place where it could \
+                 be reserved",
+            ));
+        }
         Some(_) => HandleKind::Reservation,
         None if met.holds_permits() => HandleKind::Permit,
         None => return Ok(Ready { met, ticket: None, handle: None }),

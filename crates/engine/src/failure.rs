@@ -28,12 +28,20 @@ pub(crate) struct Asked<'a> {
     pub(crate) ticket: Option<Ticket>,
     /// Which of the limits; the others lie in another part of the store.
     pub(crate) which: Which,
+    /// How many processes share them.
+    nodes: u64,
 }
 
 impl<'a> Asked<'a> {
-    /// All that is met.
-    pub(crate) fn all(met: &'a Met, ticket: Option<Ticket>) -> Self {
-        Self { met, ticket, which: Which::ALL }
+    /// Some of what is met, by as many processes as share `store`.
+    pub(crate) fn of(
+        store: &impl Store,
+        met: &'a Met,
+        ticket: Option<Ticket>,
+        which: Which,
+    ) -> Self {
+        let nodes = store.nodes().unwrap_or_else(|| met.policy().store().nodes);
+        Self { met, ticket, which, nodes }
     }
 
     fn limits(&self) -> impl Iterator<Item = MetLimit<'a>> {
@@ -41,15 +49,14 @@ impl<'a> Asked<'a> {
     }
 
     /// What each limit does without the store.
-    fn choices(&self) -> SmallVec<[OnFailure; 4]> {
+    pub(crate) fn choices(&self) -> SmallVec<[OnFailure; 4]> {
         let standing = self.met.policy().store().on_failure;
         self.limits().map(|met| met.on_failure.unwrap_or(standing)).collect()
     }
 
     /// What this process may admit of each limit.
     fn shares(&self) -> SmallVec<[Quota; 4]> {
-        let nodes = self.met.policy().store().nodes;
-        self.limits().map(|met| met.quota.share(nodes)).collect()
+        self.limits().map(|met| met.quota.share(self.nodes)).collect()
     }
 }
 
@@ -62,15 +69,36 @@ impl<L: Store> Fallback<L> {
         &self.local
     }
 
-    /// What each limit does without the store, in their order.
-    pub(crate) fn choices(met: &Met) -> SmallVec<[OnFailure; 4]> {
-        Asked::all(met, None).choices()
+    /// Decides without the store. Limits that fail open admit; those that fail closed deny, and
+    /// then nothing is charged; the others are decided here, all or nothing. What `store` knows of
+    /// those that it did not decide itself, they begin with.
+    pub(crate) async fn decide(
+        &self,
+        asked: Asked<'_>,
+        store: &impl Store,
+    ) -> Result<Answer, EngineError> {
+        for (met, quota) in asked.limits().zip(&asked.shares()) {
+            if met.consistency != Consistency::Exact
+                && let Some(left) = store.left_per_mille(&met.check(met.quota, met.cost))
+            {
+                let left = u128::from(left) * u128::from(quota.limit()) / 1000;
+                self.lower(&met, quota, u64::try_from(left).unwrap_or(u64::MAX)).await;
+            }
+        }
+        self.ask(asked, false).await
     }
 
-    /// Decides without the store. Limits that fail open admit; those that fail closed deny, and
-    /// then nothing is charged; the others are decided here, all or nothing.
-    pub(crate) async fn decide(&self, asked: Asked<'_>) -> Result<Answer, EngineError> {
-        self.ask(asked, false).await
+    /// Lets a limit have so much left at most.
+    async fn lower(&self, met: &MetLimit<'_>, quota: &Quota, units: u64) {
+        let amendment = Amendment {
+            limit: met.limit,
+            quota,
+            key: met.key,
+            change: Change::LeaveAtMost { units },
+            consistency: Consistency::Exact,
+        };
+        // A table that is full has counted that.
+        let _ = self.local.amend(&[amendment]).await;
     }
 
     /// The numbers as they are.
@@ -130,16 +158,7 @@ impl<L: Store> Fallback<L> {
             // Its share of what is left, rounded down.
             let left = u128::from(outcome.remaining) * u128::from(quota.limit());
             let left = left / u128::from(outcome.limit.max(1));
-            let change = Change::LeaveAtMost { units: u64::try_from(left).unwrap_or(u64::MAX) };
-            let amendment = Amendment {
-                limit: met.limit,
-                quota,
-                key: met.key,
-                change,
-                consistency: Consistency::Exact,
-            };
-            // A table that is full has counted that.
-            let _ = self.local.amend(&[amendment]).await;
+            self.lower(&met, quota, u64::try_from(left).unwrap_or(u64::MAX)).await;
         }
     }
 
@@ -152,15 +171,6 @@ impl<L: Store> Fallback<L> {
 
     /// Amends the local states of limits that the store has amended, or that are kept only here.
     pub(crate) async fn amend(
-        &self,
-        met: &Met,
-        change: impl Fn(&MetLimit<'_>) -> Change,
-    ) -> Vec<Result<Amended, StoreError>> {
-        self.amend_only(Asked::all(met, None), change).await
-    }
-
-    /// The same for some of the limits.
-    pub(crate) async fn amend_only(
         &self,
         asked: Asked<'_>,
         change: impl Fn(&MetLimit<'_>) -> Change,

@@ -11,8 +11,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Amendment, Answer, Bucket, Change, Check, Outcome, Part, Quota, Request, RequestError, Store,
-    Ticket,
+    Amendment, Answer, Change, Check, Outcome, Part, Quota, Request, RequestError, Store, Ticket,
 };
 
 mod whole;

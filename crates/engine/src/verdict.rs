@@ -1,7 +1,7 @@
 //! Owns [`Verdict`]: the decision with names, as a door tells it.
 
 use smallvec::SmallVec;
-use tollkeeper_core::{Algorithm, Answer, Decision, Outcome, Quota};
+use tollkeeper_core::{Algorithm, Answer, Consistency, Decision, Outcome, Quota};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::handle::Handle;
@@ -20,6 +20,10 @@ pub enum Source {
     Cache,
     /// This process, by units that it took from the store before. More may be left than it says.
     Lease,
+    /// This process, by what the store had left when it was last told what was admitted here.
+    Sync,
+    /// This process, which has its part of the limit.
+    Share,
 }
 
 impl Source {
@@ -31,6 +35,8 @@ impl Source {
             Self::Fallback => "fallback",
             Self::Cache => "cache",
             Self::Lease => "lease",
+            Self::Sync => "sync",
+            Self::Share => "share",
         }
     }
 }
@@ -140,7 +146,12 @@ impl Verdict {
             return Source::Cache;
         }
         if self.inner.here {
-            return Source::Lease;
+            let binding = self.inner.met.limits().nth(self.inner.decision.binding);
+            return match binding.map(|limit| limit.consistency) {
+                Some(Consistency::Sync { .. }) => Source::Sync,
+                Some(Consistency::Share { .. }) => Source::Share,
+                _ => Source::Lease,
+            };
         }
         let local = match &self.inner.apart {
             None => !self.inner.choices.is_empty(),

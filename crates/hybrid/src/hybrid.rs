@@ -12,7 +12,7 @@ use tollkeeper_core::{
 use crate::local::{Decided, Local, Taken};
 use crate::members::Members;
 use crate::plan::Spent;
-use crate::share::Standing;
+use crate::share::{Place, Standing};
 use crate::shares::Shares;
 use crate::stored::{ToAmend, ToDecide, split_keys};
 
@@ -87,13 +87,17 @@ impl<S: Store + 'static> Hybrid<S> {
         let Consistency::Share { nodes } = check.consistency else {
             return self.local.take(check, now_us);
         };
-        let standing = match nodes {
-            Some(nodes) => Some(Standing { nodes: nodes.into(), since_us: self.since_us }),
-            None => self.members.standing(now_us),
+        let place = match nodes {
+            Some(nodes) => Place::Serves(Standing { nodes: nodes.into(), since_us: self.since_us }),
+            None => {
+                self.count_nodes();
+                self.members.place(now_us)
+            }
         };
-        let Some(standing) = standing else {
-            self.count_nodes();
-            return Taken::Unready;
+        let standing = match place {
+            Place::Serves(standing) => standing,
+            Place::Waits { us } => return Taken::Decided(nothing_yet(check, us)),
+            Place::Lost => return Taken::Lost,
         };
         match self.shares.take(check, standing, now_us) {
             // Less than one for each is the store's to hand out.
@@ -219,10 +223,6 @@ impl<S: Store + 'static> Hybrid<S> {
             Taken::Lost => {
                 Err(StoreError::did_not_run("the store gave no leave to decide without it"))
             }
-            // The store is well, as far as is known here.
-            Taken::Unready => Err(StoreError::unusable_state(
-                "this process has no share of the limit: it has not been counted for long enough",
-            )),
             Taken::Store | Taken::Waits(_) => Ok(None),
         }
     }
@@ -239,6 +239,13 @@ fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) 
         answer.charged_at_us = None;
     }
     answer
+}
+
+/// What a limit says of which this process has no part yet.
+fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
+    let (allowed, retry_after_us) = (check.cost == 0, Some(us));
+    let outcome = Outcome { allowed, retry_after_us, reset_after_us: us, ..unknown(check) };
+    Decided { outcome, spent: None, store_us: None }
 }
 
 /// Whether a check is decided here. What is reserved is the store's to settle.
@@ -331,6 +338,14 @@ impl<S: Store + 'static> Store for Hybrid<S> {
 
     fn tell(&self, hears: Arc<dyn Hears>) {
         self.local.store.tell(hears);
+    }
+
+    fn nodes(&self) -> Option<u64> {
+        self.members.nodes()
+    }
+
+    fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
+        self.local.left_per_mille(check)
     }
 
     fn part(&self, key: &str) -> Part {

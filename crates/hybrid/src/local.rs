@@ -57,8 +57,6 @@ pub(crate) enum Taken {
     Store,
     /// The store would have to, and does not answer.
     Lost,
-    /// This process has no part of the limit yet.
-    Unready,
 }
 
 /// What was decided here.
@@ -162,6 +160,19 @@ impl<S: Store + 'static> Local<S> {
             Plan::Lease(..) => ((units, 0), false),
         });
         rest.unwrap_or((units, 0))
+    }
+
+    /// What a key had left when the store last told, with what has flown in since.
+    pub(crate) fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
+        let now_us = self.clock.now_us();
+        let left = self.keys.find(named(check), |known| {
+            let left = known.seen.map(|(drawn, sent_us)| {
+                let elapsed_us = now_us.saturating_sub(sent_us);
+                left_per_mille(&known.consistency.stored(&known.quota), &drawn, elapsed_us)
+            });
+            (left, false)
+        });
+        left.flatten()
     }
 
     /// Forgets what is known of keys that were reset.
@@ -367,6 +378,18 @@ impl Known {
             delay_us: 0,
         }
     }
+}
+
+/// What a state has left some time after it was seen, in thousandths of all.
+fn left_per_mille(quota: &Quota, drawn: &Drawn, elapsed_us: u64) -> u64 {
+    let all = u128::from(quota.limit().max(1));
+    let reset_us = u128::from(drawn.reset_after_us.saturating_sub(elapsed_us));
+    let gone = match quota.bucket() {
+        Some(bucket) => reset_us * u128::from(bucket.drain()) / u128::from(bucket.unit().max(1)),
+        None if reset_us == 0 => 0,
+        None => all.saturating_sub(drawn.left.into()),
+    };
+    u64::try_from(all.saturating_sub(gone) * 1000 / all).unwrap_or(0)
 }
 
 fn named<'a>(check: &Check<'a>) -> Named<'a> {

@@ -15,7 +15,7 @@ use tollkeeper_core::{
 };
 
 use crate::local::Local;
-use crate::share::{BEAT_US, Count, PERMIT_US, Standing};
+use crate::share::{BEAT_US, Count, PERMIT_US, Place};
 
 /// The permits of processes. No rule can be called so.
 const LIMIT: &str = "(nodes)";
@@ -39,9 +39,9 @@ impl Members {
         Self { count: Mutex::default(), is_counting: AtomicBool::new(false), id }
     }
 
-    /// The part that this process has, if it serves.
-    pub(crate) fn standing(&self, now_us: u64) -> Option<Standing> {
-        self.count.lock().standing(now_us)
+    /// Whether this process has a part of what is shared.
+    pub(crate) fn place(&self, now_us: u64) -> Place {
+        self.count.lock().place(now_us)
     }
 
     /// How many there were when it last heard.
@@ -55,6 +55,7 @@ impl Members {
         if self.is_counting.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.count.lock().begin(local.clock.now_us());
         let (members, local) = (Arc::clone(self), Arc::downgrade(local));
         runtime.spawn(async move {
             while let Some(local) = local.upgrade() {

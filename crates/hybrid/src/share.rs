@@ -27,6 +27,8 @@ pub const PERMIT_US: u64 = 4_000_000;
 /// What one process knows of the others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
+    /// When it began to count.
+    began_us: u64,
     heard: Option<Heard>,
 }
 
@@ -39,6 +41,20 @@ struct Heard {
     since_us: u64,
     /// Until when no smaller number counts.
     firm_until_us: u64,
+}
+
+/// Whether a process has a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It has.
+    Serves(Standing),
+    /// Not yet; the others have to hear of it first.
+    Waits {
+        /// For so long.
+        us: u64,
+    },
+    /// The store does not tell.
+    Lost,
 }
 
 /// The part that a process has.
@@ -68,12 +84,22 @@ impl Count {
         });
     }
 
-    /// The part that it has, if it serves.
+    /// It begins to count.
+    pub fn begin(&mut self, now_us: u64) {
+        self.began_us = now_us;
+    }
+
+    /// Whether it has a part.
     #[must_use]
-    pub fn standing(&self, now_us: u64) -> Option<Standing> {
-        let Heard { nodes, sent_us, since_us, .. } = self.heard?;
-        let serves = since_us <= now_us && now_us < sent_us.saturating_add(HEARD_US);
-        serves.then_some(Standing { nodes, since_us })
+    pub fn place(&self, now_us: u64) -> Place {
+        let until = |end_us: u64| end_us.checked_sub(now_us).filter(|us| *us > 0);
+        match self.heard {
+            None => until(self.began_us.saturating_add(HEARD_US))
+                .map_or(Place::Lost, |us| Place::Waits { us }),
+            Some(heard) if until(heard.sent_us.saturating_add(HEARD_US)).is_none() => Place::Lost,
+            Some(Heard { nodes, since_us, .. }) => until(since_us)
+                .map_or(Place::Serves(Standing { nodes, since_us }), |us| Place::Waits { us }),
+        }
     }
 
     /// How many there were when it last heard.
@@ -101,32 +127,37 @@ mod tests {
     #[test]
     fn who_is_new_waits_until_all_have_heard() {
         let mut count = Count::default();
-        assert_eq!(count.standing(0), None);
+        count.begin(1_000);
+        assert_eq!(count.place(1_000), Place::Waits { us: HEARD_US });
+        assert_eq!(count.place(1_000 + HEARD_US), Place::Lost);
         count.heard(3, true, 1_000, 2_000);
         count.heard(4, false, SECOND_US, SECOND_US);
         count.heard(4, false, 2 * SECOND_US, 2 * SECOND_US);
         let since_us = 2_000 + HEARD_US;
-        assert_eq!(count.standing(since_us - 1), None);
-        assert_eq!(count.standing(since_us), Some(Standing { nodes: 4, since_us }));
+        assert_eq!(count.place(since_us - 1), Place::Waits { us: 1 });
+        assert_eq!(count.place(since_us), Place::Serves(Standing { nodes: 4, since_us }));
     }
 
     #[test]
     fn who_hears_nothing_stops_and_begins_anew() {
         let mut count = serving();
         let stops_us = 5 * SECOND_US + HEARD_US;
-        assert!(count.standing(stops_us - 1).is_some());
-        assert_eq!((count.standing(stops_us), count.nodes()), (None, Some(2)));
+        assert!(matches!(count.place(stops_us - 1), Place::Serves(_)));
+        assert_eq!((count.place(stops_us), count.nodes()), (Place::Lost, Some(2)));
         count.heard(1, true, stops_us, stops_us);
-        assert_eq!(count.standing(stops_us), None);
+        assert_eq!(count.place(stops_us), Place::Waits { us: HEARD_US });
         count.heard(1, false, stops_us + SECOND_US, stops_us + SECOND_US);
         let since_us = stops_us + HEARD_US;
-        assert_eq!(count.standing(since_us), Some(Standing { nodes: 1, since_us }));
+        assert_eq!(count.place(since_us), Place::Serves(Standing { nodes: 1, since_us }));
     }
 
     #[test]
     fn a_store_that_lost_everything_is_not_believed_at_once() {
         let mut count = serving();
-        let nodes = |count: &Count, at_us| count.standing(at_us).map(|standing| standing.nodes);
+        let nodes = |count: &Count, at_us| match count.place(at_us) {
+            Place::Serves(standing) => Some(standing.nodes),
+            _ => None,
+        };
         count.heard(1, true, 6 * SECOND_US, 6 * SECOND_US);
         assert_eq!(nodes(&count, 6 * SECOND_US), Some(2));
         count.heard(1, false, 8 * SECOND_US, 8 * SECOND_US);

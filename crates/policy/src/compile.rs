@@ -15,8 +15,9 @@ mod tiers;
 pub(crate) fn policy(raw: &RawMap, problems: &mut Problems) -> Policy {
     let settings = settings::settings(raw, problems);
     let mut rules = Vec::new();
+    let nodes = settings.says_nodes.then_some(settings.store.nodes);
     for named in raw.rules("rules") {
-        rules.extend(rule::rule(named, settings.store.nodes, problems));
+        rules.extend(rule::rule(named, nodes, problems));
     }
     // The tree has refused a name that stands twice, the reader too many rules.
     Policy::from_rules(rules).unwrap_or_default().with_settings(settings)

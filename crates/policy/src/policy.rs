@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use ahash::RandomState;
 use hashbrown::HashMap;
-use tollkeeper_core::Quota;
+use tollkeeper_core::{Consistency, Quota};
 
 use crate::compile;
 use crate::error::{PolicyErrors, Problems};
@@ -116,6 +116,17 @@ impl Policy {
 
     pub(crate) fn says_nodes(&self) -> bool {
         self.settings.says_nodes
+    }
+
+    /// Whether processes count each other through the store: because the settings say so, or
+    /// because a rule is shared by as many as there are.
+    #[must_use]
+    pub fn counts_nodes(&self) -> bool {
+        let counted = Consistency::Share { nodes: None };
+        // All limits of a rule, those of its tiers too, are decided alike.
+        let by_rule =
+            |rule: &Rule| rule.limits().iter().any(|limit| limit.consistency() == counted);
+        self.settings.store.count_nodes || self.rules.iter().any(by_rule)
     }
 
     pub(crate) fn index(&self) -> &Index {

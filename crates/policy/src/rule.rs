@@ -2,6 +2,7 @@
 //! valid.
 
 use smallvec::SmallVec;
+use tollkeeper_core::consistency::Unsuited;
 use tollkeeper_core::{Algorithm, Consistency, Quota};
 
 use crate::limits::{MAX_RULE_NAME_BYTES, MAX_TIER_BYTES, MAX_TIERS};
@@ -147,24 +148,45 @@ impl Rule {
     /// Lets each of `nodes` processes spend units that it took in advance: for `period_us`, or for
     /// what suits each limit. Refused where a limit, one of a tier too, does not allow it, or
     /// where a request may cost more than can be leased. Comes after the tiers and the cost.
-    pub fn leasing(mut self, nodes: u64, period_us: Option<u64>) -> Result<Self, RuleError> {
+    pub fn leasing(self, nodes: u64, period_us: Option<u64>) -> Result<Self, RuleError> {
+        self.consistent("leased", |quota| Consistency::lease(quota, nodes, period_us))
+    }
+
+    /// Lets each process decide by what the store had left when it was last told what was admitted
+    /// there: each `period_us`, or ten times a second. A key is split over `sub_shards` of the
+    /// store's. Refused as [`leasing`](Self::leasing) is.
+    pub fn syncing(self, period_us: Option<u64>, sub_shards: u64) -> Result<Self, RuleError> {
+        self.consistent("admitted", |quota| Consistency::sync(quota, period_us, sub_shards))
+    }
+
+    /// Lets each of `nodes` processes admit its part of the limit, or of as many as count each other
+    /// through the store. Refused as [`leasing`](Self::leasing) is.
+    pub fn sharing(self, nodes: Option<u64>) -> Result<Self, RuleError> {
+        self.consistent("shared", |quota| Consistency::share(quota, nodes))
+    }
+
+    fn consistent(
+        mut self,
+        done: &str,
+        how: impl Fn(&Quota) -> Result<Consistency, Unsuited>,
+    ) -> Result<Self, RuleError> {
         let most_cost =
             self.cost.source().map_or(self.cost.default_cost(), |_| *self.cost.bounds().end());
         let of_tiers = self.tiers.iter_mut().flat_map(|tiers| &mut tiers.tiers);
         let sets = [&mut self.limits].into_iter().chain(of_tiers.map(|tier| &mut tier.limits));
         for limit in sets.flatten() {
             let refused = |problem: String| RuleError::Unsuited { problem };
-            let lease = Consistency::lease(limit.quota(), nodes, period_us)
-                .map_err(|error| refused(error.to_string()))?;
-            let most = lease.stored(limit.quota()).limit();
+            let quota = limit.quota();
+            let consistency = how(quota).map_err(|error| refused(error.to_string()))?;
+            let most = consistency.most_cost(quota);
             if most_cost > most {
-                let limit = limit.quota().limit();
+                let limit = quota.limit();
                 return Err(refused(format!(
-                    "a request may cost {most_cost}, and of {limit} only {most} can be leased at \
+                    "a request may cost {most_cost}, and of {limit} only {most} can be {done} at \
                      once; expected a cost of at most {most}, or consistency: exact"
                 )));
             }
-            limit.consistency = lease;
+            limit.consistency = consistency;
         }
         Ok(self)
     }

@@ -47,6 +47,9 @@ pub struct StoreSettings {
     /// How many processes share the limits, so that each has its part of them while the server
     /// gives no answer; at least 1. No effect in memory.
     pub nodes: u64,
+    /// Whether processes count each other through the server, instead. They do where a rule is
+    /// shared by as many as there are. No effect in memory.
+    pub count_nodes: bool,
     /// What every key on a server begins with. No effect in memory.
     pub prefix: String,
     /// Which keys' states lie together where a store spreads them. No effect on one server.
@@ -69,6 +72,7 @@ impl Default for StoreSettings {
             merge: true,
             connections: DEFAULT_CONNECTIONS,
             nodes: DEFAULT_NODES,
+            count_nodes: false,
             prefix: DEFAULT_PREFIX.to_owned(),
             colocate: Colocate::default(),
             ca: None,

@@ -27,7 +27,8 @@ mod striped;
 pub(crate) const INLINE: &str = "inline";
 
 const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
-const SOURCES: [Source; 4] = [Source::Store, Source::Fallback, Source::Cache, Source::Lease];
+const SOURCES: [Source; 6] =
+    [Source::Store, Source::Fallback, Source::Cache, Source::Lease, Source::Sync, Source::Share];
 
 /// What became of policies that were read.
 const RELOADS: [&str; 2] = ["ok", "error"];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Clock, Colocate, Entry, Filter, Hears, Part, Request, Store,
+    Amended, Amendment, Answer, Check, Clock, Colocate, Entry, Filter, Hears, Part, Request, Store,
     StoreError, state_name,
 };
 #[cfg(feature = "redis")]
@@ -58,6 +58,17 @@ impl<C: Clock> AnyStore<C> {
             Self::Shards(store) => (store.store().prefix(), store.store().colocate()),
         };
         state_name(prefix, colocate, &entry.limit, entry.algorithm, &entry.key)
+    }
+
+    /// Begins to count the processes that share the store, where anybody can share it.
+    pub fn count_nodes(&self) {
+        match self {
+            Self::Memory(_) => {}
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.count_nodes(),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.count_nodes(),
+        }
     }
 
     /// Waits until the store can be asked, or cannot.
@@ -140,6 +151,26 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Redis(store) => store.tell(hears),
             #[cfg(feature = "redis")]
             Self::Shards(store) => store.tell(hears),
+        }
+    }
+
+    fn nodes(&self) -> Option<u64> {
+        match self {
+            Self::Memory(_) => None,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.nodes(),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.nodes(),
+        }
+    }
+
+    fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
+        match self {
+            Self::Memory(_) => None,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.left_per_mille(check),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.left_per_mille(check),
         }
     }
 

@@ -49,6 +49,9 @@ pub fn engine<C: Clock + Clone + 'static>(
     if matches!(store, AnyStore::Memory(_)) {
         return Ok(Engine::unguarded(policy, store));
     }
+    if policy.counts_nodes() {
+        store.count_nodes();
+    }
     let local = memory(settings, clock);
     Ok(Engine::guarded(policy, store, local, Arc::new(SystemTimer::new()))?)
 }

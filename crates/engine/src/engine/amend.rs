@@ -75,7 +75,8 @@ impl<S: Store, L: Store> Engine<S, L> {
         match (&self.safety, verdict.source()) {
             // What was charged in this process is given back in this process.
             (Some(safety), Source::Fallback) => {
-                whole(safety.fallback.amend(&met, change).await)?;
+                let asked = Asked::of(&self.store, &met, None, Which::ALL);
+                whole(safety.fallback.amend(asked, change).await)?;
             }
             _ => {
                 self.amend(&met, change).await?;
@@ -87,7 +88,10 @@ impl<S: Store, L: Store> Engine<S, L> {
     async fn amend_handle(&self, handle: &Handle, change: Change) -> Result<Amended, EngineError> {
         let met = Met::of_handle(self.policy(), handle)?;
         match &self.safety {
-            Some(safety) if handle.local => whole(safety.fallback.amend(&met, |_| change).await),
+            Some(safety) if handle.local => {
+                let asked = Asked::of(&self.store, &met, None, Which::ALL);
+                whole(safety.fallback.amend(asked, |_| change).await)
+            }
             _ if handle.is_apart() => self.amend_handle_apart(handle, &met, change).await,
             _ => self.amend(&met, |_| change).await,
         }
@@ -142,8 +146,8 @@ impl<S: Store, L: Store> Engine<S, L> {
             safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
         }
         for ((_, which), _) in shards.iter().zip(&answered).filter(|(_, amended)| amended.is_ok()) {
-            let asked = Asked { met, ticket: None, which: *which };
-            let _ = safety.fallback.amend_only(asked, &change).await;
+            let asked = Asked::of(&self.store, met, None, *which);
+            let _ = safety.fallback.amend(asked, &change).await;
         }
         let answered: Vec<Vec<Amended>> = answered.into_iter().collect::<Result<_, _>>()?;
         whole(answered.into_iter().flatten().map(Ok))

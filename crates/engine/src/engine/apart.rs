@@ -71,8 +71,8 @@ impl<S: Store, L: Store> Engine<S, L> {
             Change::Refund { units: met.cost, charged_at_us }
         };
         if let Some(safety) = &self.safety {
-            let asked = Asked { met, ticket: None, which: some(true) };
-            whole(safety.fallback.amend_only(asked, change).await)?;
+            let asked = Asked::of(&self.store, met, None, some(true));
+            whole(safety.fallback.amend(asked, change).await)?;
         }
         self.amend_only(met, some(false), change).await.map(drop)
     }
@@ -90,10 +90,10 @@ impl<S: Store, L: Store> Engine<S, L> {
         let is_local = |met: &MetLimit<'_>| {
             rules.iter().any(|rule| rule.local && rule.name == met.rule && rule.key == met.key)
         };
-        let here = Asked { met, ticket: None, which: which(met, is_local) };
+        let here = Asked::of(&self.store, met, None, which(met, is_local));
         let there = which(met, |met| !is_local(met));
         let here = match &self.safety {
-            Some(safety) => safety.fallback.amend_only(here, |_| change).await,
+            Some(safety) => safety.fallback.amend(here, |_| change).await,
             None => Vec::new(),
         };
         let there = self.amend_only(met, there, |_| change).await?;
@@ -123,7 +123,7 @@ struct Guarded<'a, 'r, S, L> {
 
 impl<'a, S: Store, L: Store> Guarded<'a, '_, S, L> {
     fn asked(&self, piece: Piece) -> Asked<'a> {
-        Asked { met: &self.ready.met, ticket: self.ready.ticket, which: piece.which }
+        Asked::of(&self.engine.store, &self.ready.met, self.ready.ticket, piece.which)
     }
 
     fn name(&self, piece: Piece) -> impl Fn() -> String {
@@ -148,7 +148,8 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
             Ok(answer) => Ok(Said { answer, local: false }),
             // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
-                let answer = self.safety.fallback.decide(self.asked(piece)).await?;
+                let asked = self.asked(piece);
+                let answer = self.safety.fallback.decide(asked, &self.engine.store).await?;
                 Ok(Said { answer, local: true })
             }
         }

@@ -10,3 +10,4 @@ mod sharing;
 mod store;
 mod syncing;
 mod syncs;
+mod told;

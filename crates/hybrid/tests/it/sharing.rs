@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollkeeper_core::{Amended, Change, Check, Clock, ManualClock, Quota, Ticket};
-use tollkeeper_hybrid::share::{BEAT_US, Count, PERMIT_US};
+use tollkeeper_hybrid::share::{BEAT_US, Count, PERMIT_US, Place};
 use tollkeeper_hybrid::shares::Shares;
 use tollkeeper_testkit::fleet::{Ask, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
@@ -59,7 +59,7 @@ impl Sharing {
 impl Node for Sharing {
     fn ask(&mut self, now_us: u64, ask: Ask, _: &mut Calls) -> Told {
         self.clock.set(now_us);
-        let Some(standing) = self.count.standing(now_us) else { return Told::Denied };
+        let Place::Serves(standing) = self.count.place(now_us) else { return Told::Denied };
         let check = Check::new("api", &self.quota, "hot", ask.cost);
         match self.shares.take(&check, standing, now_us) {
             Some(outcome) if outcome.allowed => Told::Admitted,

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The runtime's time.
 #[derive(Clone, Debug)]
-struct Passing(Instant);
+pub(crate) struct Passing(Instant);
 
 impl Clock for Passing {
     fn now_us(&self) -> u64 {
@@ -33,11 +33,11 @@ impl Clock for Passing {
     }
 }
 
-type Table = FaultyStore<MemoryStore<Passing>>;
+pub(crate) type Table = FaultyStore<MemoryStore<Passing>>;
 
 /// A table that several processes share.
 #[derive(Clone, Debug)]
-struct Common(Arc<Table>);
+pub(crate) struct Common(pub(crate) Arc<Table>);
 
 impl Store for Common {
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
@@ -58,19 +58,19 @@ impl Store for Common {
 }
 
 /// Processes on one table, and the time.
-struct Scene {
-    clock: Passing,
-    common: Common,
-    nodes: Vec<Hybrid<Common>>,
-    quota: Quota,
-    consistency: Consistency,
+pub(crate) struct Scene {
+    pub(crate) clock: Passing,
+    pub(crate) common: Common,
+    pub(crate) nodes: Vec<Hybrid<Common>>,
+    pub(crate) quota: Quota,
+    pub(crate) consistency: Consistency,
 }
 
 /// A thousand a second.
-const PER_SECOND: u64 = 1_000;
+pub(crate) const PER_SECOND: u64 = 1_000;
 
 impl Scene {
-    fn new(nodes: u32) -> Self {
+    pub(crate) fn new(nodes: u32) -> Self {
         let clock = Passing(Instant::now());
         let table = MemoryStore::new(Settings::default(), clock.clone());
         let common = Common(Arc::new(FaultyStore::new(table)));
@@ -83,11 +83,11 @@ impl Scene {
         Self { clock, common, nodes, quota, consistency }
     }
 
-    fn check(&self) -> Check<'_> {
+    pub(crate) fn check(&self) -> Check<'_> {
         Check { consistency: self.consistency, ..Check::new("api", &self.quota, "hot", 1) }
     }
 
-    async fn ask(&self, node: usize, check: Check<'_>) -> Result<Answer, StoreError> {
+    pub(crate) async fn ask(&self, node: usize, check: Check<'_>) -> Result<Answer, StoreError> {
         let request = Request::new([check], None).unwrap();
         match self.nodes[node].decide_at_once(&request) {
             Some(decided) => decided,
@@ -96,7 +96,7 @@ impl Scene {
     }
 
     /// Asks each node in turn, so often a second for so long; when each was admitted.
-    async fn flood(&self, per_second: u64, seconds: u64) -> Vec<(u64, u64)> {
+    pub(crate) async fn flood(&self, per_second: u64, seconds: u64) -> Vec<(u64, u64)> {
         let mut admitted = Vec::new();
         for nth in 0..per_second * seconds {
             let node = usize::try_from(nth).unwrap() % self.nodes.len();
@@ -108,7 +108,7 @@ impl Scene {
         admitted
     }
 
-    fn over(&self, admitted: &[(u64, u64)]) -> u64 {
+    pub(crate) fn over(&self, admitted: &[(u64, u64)]) -> u64 {
         let Quota::TokenBucket(bucket) = &self.quota else { panic!("{:?}", self.quota) };
         judge::over_bucket(bucket, admitted)
     }

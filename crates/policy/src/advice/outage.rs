@@ -15,7 +15,11 @@ pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
         let on_failure = rule.on_failure().unwrap_or(policy.store().on_failure);
         on_failure == OnFailure::Static && !rule.is_shadow()
     });
-    if policy.says_nodes() || !decides_here || servers.iter().all(|server| is_here(&server.address))
+    let is_counted = policy.counts_nodes();
+    if policy.says_nodes()
+        || is_counted
+        || !decides_here
+        || servers.iter().all(|server| is_here(&server.address))
     {
         return;
     }
@@ -23,7 +27,7 @@ pub(super) fn check(policy: &Policy, advice: &mut Vec<Advice>) {
                    limit whole: three of them admit three times as much"
         .to_owned();
     let help = "say how many processes share the limits: `store: { nodes: 3 }`; `nodes: 1` if it \
-                is this one alone";
+                is this one alone; or let them count each other: `store: { count_nodes: true }`";
     advice.push(Advice::new(AdviceCode::WholeLimitEach, message, help).of_setting(&["store"]));
 }
 

@@ -11,7 +11,7 @@ use crate::rule::limit::label;
 use crate::rule::{Rule, RuleError, check_name};
 
 /// The rule, or `None` if something of it was refused and reported.
-pub(super) fn rule(raw: &RawRule, nodes: u64, problems: &mut Problems) -> Option<Rule> {
+pub(super) fn rule(raw: &RawRule, nodes: Option<u64>, problems: &mut Problems) -> Option<Rule> {
     let name = check_name(&raw.name);
     if let Err(error) = &name {
         problems.add(raw.name_span, name_fault(&raw.name, error));
@@ -44,27 +44,40 @@ pub(super) fn rule(raw: &RawRule, nodes: u64, problems: &mut Problems) -> Option
 }
 
 /// The rule, decided by whom the file says. `None` if that was refused and reported.
-fn consistent(rule: Rule, map: &RawMap, nodes: u64, problems: &mut Problems) -> Option<Rule> {
-    let (word, period) = (map.field("consistency"), map.field("period"));
-    let Some(field) = word.filter(|_| map.word("consistency") == Some("lease")) else {
-        if let Some(period) = period {
-            let fault = Fault::new("`period` is for `consistency: lease`").help("remove it");
-            problems.add(period.key_span, fault);
+fn consistent(
+    rule: Rule,
+    map: &RawMap,
+    nodes: Option<u64>,
+    problems: &mut Problems,
+) -> Option<Rule> {
+    let field = map.field("consistency");
+    let word = map.word("consistency").unwrap_or("exact");
+    for (name, words) in [("period", &["lease", "sync"][..]), ("sub_shards", &["sync"])] {
+        if let Some(field) = map.field(name).filter(|_| !words.contains(&word)) {
+            let fault =
+                Fault::new(format!("`{name}` is for `consistency: {}`", words.join("` or `")));
+            problems.add(field.key_span, fault.help("remove it"));
             return None;
         }
-        return Some(rule);
+    }
+    let Some(field) = field else { return Some(rule) };
+    let period_us = map.duration_us("period");
+    let decided = match word {
+        "lease" => rule.leasing(nodes.unwrap_or(1), period_us),
+        "sync" => rule.syncing(period_us, map.count("sub_shards").unwrap_or(1)),
+        "share" => rule.sharing(nodes),
+        _ => return Some(rule),
     };
-    match rule.leasing(nodes, map.duration_us("period")) {
+    match decided {
         Ok(rule) => Some(rule),
         // What is wrong tells of the numbers.
         Err(_) if map.has_secret() => {
-            let fault =
-                Fault::new("`consistency` is `lease`, which does not suit the rule's limits");
-            problems.add(field.span, fault.help("use `consistency: exact`"));
+            let text = format!("`consistency` is `{word}`, which does not suit the rule's limits");
+            problems.add(field.span, Fault::new(text).help("use `consistency: exact`"));
             None
         }
         Err(error) => {
-            let text = format!("`consistency` is `lease`: {error}");
+            let text = format!("`consistency` is `{word}`: {error}");
             let fault = match text.split_once("; expected ") {
                 Some((message, expected)) => Fault::new(message).expected(expected),
                 None => Fault::new(text),

@@ -28,10 +28,20 @@ pub(super) fn settings(map: &RawMap, problems: &mut Problems) -> StoreSettings {
         merge: map.flag("merge").unwrap_or(default.merge),
         connections: count(map, "connections", problems).unwrap_or(default.connections),
         nodes: count(map, "nodes", problems).unwrap_or(default.nodes),
+        count_nodes: count_nodes(map, problems),
         prefix: map.text("prefix").map_or(default.prefix, str::to_owned),
         colocate: colocate(map).unwrap_or(default.colocate),
         ca: ca(map, problems),
     }
+}
+
+fn count_nodes(map: &RawMap, problems: &mut Problems) -> bool {
+    let counted = map.flag("count_nodes").unwrap_or(false);
+    if let Some(field) = map.field("nodes").filter(|_| counted) {
+        let fault = Fault::new("`nodes` says how many there are, and `count_nodes` counts them");
+        problems.add(field.key_span, fault.help("remove one of them"));
+    }
+    counted
 }
 
 fn colocate(map: &RawMap) -> Option<Colocate> {

@@ -1,12 +1,14 @@
 //! The table of a rule.
 
+use tollkeeper_core::consistency::MAX_PARTS;
+
 use super::blocks::{CONCURRENCY, GCRA, LEAKING_BUCKET, TOKEN_BUCKET, WINDOW};
 use super::matching::{COST, EXEMPT, KEY, MATCH, REFUND_ON, TIERS, WHEN_MISSING};
 use super::store::ON_FAILURE;
 use super::{Kind, Shape, optional};
 
 /// The words for who decides.
-const CONSISTENCY: &[&str] = &["exact", "lease"];
+const CONSISTENCY: &[&str] = &["exact", "lease", "sync", "share"];
 
 pub(crate) static RULE: Shape = Shape {
     doc: "One rule: an algorithm with its block, or limits in the short form, and to which requests they apply how.",
@@ -66,13 +68,18 @@ pub(crate) static RULE: Shape = Shape {
         ),
         optional(
             "consistency",
-            "Who decides when many processes share the limit: exact (the default) asks the store each time; lease spends units here that were taken from the store in advance, which admits no more and asks seldom. No effect with memory://.",
+            "Who decides when many processes share the limit: exact (the default) asks the store each time; lease spends units here that were taken from the store in advance, which admits no more and asks seldom; sync decides here and tells the store now and then, which can admit too much for so long; share gives each process its part of the limit. No effect with memory://.",
             Kind::Word(CONSISTENCY),
         ),
         optional(
             "period",
-            "With consistency: lease, for how long units are taken in advance; what suits the limit if not given.",
+            "With consistency: lease, for how long units are taken in advance; what suits the limit if not given. With consistency: sync, how often the store is told; 100ms if not given.",
             Kind::Duration,
+        ),
+        optional(
+            "sub_shards",
+            "With consistency: sync, over how many keys of the store one key is split, for a key that is too busy for one server; 1 if not given.",
+            Kind::Count { max: MAX_PARTS },
         ),
         optional(
             "match",

@@ -73,8 +73,13 @@ pub(crate) static STORE: Shape = Shape {
         ),
         optional(
             "nodes",
-            "How many processes share the limits; 1 if not given. While a server gives no answer, static admits in each of them that part of a limit. No effect with memory://.",
+            "How many processes share the limits; 1 if not given. While a server gives no answer, static admits in each of them that part of a limit; so does consistency: share. No effect with memory://.",
             Kind::Count { max: MAX_SHARING_NODES },
+        ),
+        optional(
+            "count_nodes",
+            "true lets processes count each other through the server, a call or two a second, instead of nodes; false if not given. They do so anyway where a rule has consistency: share and nodes is not given. No effect with memory://.",
+            Kind::Flag,
         ),
         optional(
             "prefix",
