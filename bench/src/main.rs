@@ -1,6 +1,7 @@
 //! Tollkeeper beside its peers, in the same run: `memory`, the embedded store beside governor and
-//! throttlecrab, `redis`, the Redis store beside plain scripts, or `http`, the service and the
-//! middleware beside bare hyper, bare axum and those of others. Without an argument all of them, which
+//! throttlecrab, `redis`, the Redis store beside plain scripts, `fleet`, processes that decide a
+//! shared limit by themselves beside those that ask, or `http`, the service and the middleware beside
+//! bare hyper, bare axum and those of others. Without an argument all of them, which
 //! `docs/benchmarks.md` then tells.
 //!
 //! The rounds of the contestants alternate, so that a slow minute of the machine hits them all; what
@@ -17,6 +18,7 @@
 )]
 
 mod cpu;
+mod fleet;
 mod http;
 mod memory;
 mod progress;
@@ -38,12 +40,15 @@ fn main() -> ExitCode {
         }
         Some("memory") => print(memory::run()),
         Some("redis") => print(redis::run()),
+        Some("fleet") => print(fleet::run()),
         Some("http") => print(http::run()),
+        // What the benchmark of fleets starts as a process of its own.
+        Some(fleet::NODE) => fleet::serve(),
         // What the benchmark of HTTP starts as a process of its own.
         Some(http::BARE) => http::serve_bare(),
         Some(http::SERVICE) => http::serve_service(),
         Some(other) => {
-            eprintln!("`{other}` is no benchmark; expected all, memory, redis or http");
+            eprintln!("`{other}` is no benchmark; expected all, memory, redis, fleet or http");
             return ExitCode::from(2);
         }
     }

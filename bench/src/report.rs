@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The benchmarks, and what each is about.
-pub(crate) const BENCHMARKS: [(&str, &str); 3] =
-    [("memory", "In process"), ("redis", "On Redis"), ("http", "Over HTTP, and as middleware")];
+pub(crate) const BENCHMARKS: [(&str, &str); 4] = [
+    ("memory", "In process"),
+    ("redis", "On Redis"),
+    ("fleet", "Several processes, one limit"),
+    ("http", "Over HTTP, and as middleware"),
+];
 
 /// The crates whose versions are told.
 const CRATES: [&str; 6] = ["governor", "throttlecrab", "tower_governor", "hyper", "axum", "redis"];
@@ -21,7 +25,7 @@ const HEAD: &str = "\
 # Benchmarks
 
 Written by `cargo run --release -p tollkeeper-bench`, which takes about ten minutes; `-- memory`, \
-`-- redis` and `-- http` print one part. Peers that can be installed by their name run beside Tollkeeper, \
+`-- redis`, `-- fleet` and `-- http` print one part. Peers that can be installed by their name run beside Tollkeeper, \
 in turns, in the same run: on a shared machine only such ratios mean anything. Numbers are medians of the \
 rounds, with the least and the most of them in brackets.
 ";

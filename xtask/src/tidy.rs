@@ -19,7 +19,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("testkit", &["core"]),
     ("hostile", &["policy", "server", "tower"]),
     ("fuzz", &["hostile"]),
-    ("bench", &["core", "memory", "policy", "redis", "server", "testkit"]),
+    ("bench", &["core", "engine", "memory", "policy", "redis", "server", "stores", "testkit"]),
     ("paths", &["core", "engine", "memory", "policy", "tower"]),
     ("xtask", &[]),
     // An example, which uses the facade as anybody does.

@@ -123,6 +123,8 @@ impl<S: Store + 'static> Local<S> {
             let taken = match known.plan.spend(check.cost, now_us) {
                 Some(spent) => known.admitted(check, spent, now_us),
                 None if known.plan.is_lost() => Taken::Lost,
+                // The answer took so long that it counts no more.
+                None if !known.plan.is_known(now_us) => Taken::Store,
                 None => {
                     let retry_after_us = known.plan.retry_after_us(check.cost, now_us);
                     known.denied(check, retry_after_us, now_us)

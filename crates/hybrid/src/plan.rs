@@ -141,6 +141,14 @@ impl Plan {
         }
     }
 
+    /// Whether there is anything to decide by.
+    pub(crate) fn is_known(&self, now_us: u64) -> bool {
+        match self {
+            Self::Lease(..) => true,
+            Self::Sync(synced, terms) => synced.is_known(terms, now_us),
+        }
+    }
+
     /// Whether the store gave no answer when it was last asked.
     pub(crate) fn is_lost(&self) -> bool {
         match self {

@@ -115,7 +115,10 @@ impl Synced {
     /// Takes `cost`, if that much may be admitted.
     #[inline]
     pub fn spend(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Option<Spent> {
-        self.current(terms, now_us)?;
+        // What was drawn is the store's own decision, however old.
+        if cost > self.prepaid {
+            self.current(terms, now_us)?;
+        }
         let left = self.left(terms, now_us).checked_sub(cost)?;
         let of_prepaid = cost.min(self.prepaid);
         self.prepaid -= of_prepaid;
@@ -135,7 +138,7 @@ impl Synced {
     #[must_use]
     #[inline]
     pub fn left(&self, terms: &Terms, now_us: u64) -> u64 {
-        let Some(known) = self.current(terms, now_us) else { return 0 };
+        let Some(known) = self.current(terms, now_us) else { return self.prepaid };
         let budget = self.budget(terms, known, now_us);
         budget.saturating_sub(self.spent).saturating_sub(self.under_way) + self.prepaid
     }
@@ -257,6 +260,12 @@ impl Synced {
     pub fn is_idle(&self, terms: &Terms, now_us: u64) -> bool {
         let is_old = now_us.saturating_sub(self.asked_us) >= LIFE * terms.period_us;
         !self.is_asking && self.spent == 0 && is_old
+    }
+
+    /// Whether what the store said still counts.
+    #[must_use]
+    pub fn is_known(&self, terms: &Terms, now_us: u64) -> bool {
+        self.current(terms, now_us).is_some()
     }
 
     /// Whether the store gave no answer when it was last asked.

@@ -7,6 +7,7 @@ mod app;
 mod check;
 mod deploy;
 mod examples;
+mod fleet;
 mod gateway;
 mod hot;
 mod http;

@@ -139,3 +139,30 @@ fn below_the_limit_nobody_is_denied() {
         }
     }
 }
+
+/// Two thousand processes are asked for fifty million units a second, of which a tenth is allowed:
+/// what `docs/consistency.md` works out.
+#[test]
+fn a_large_fleet_asks_the_store_once_a_period_each() {
+    const NODES: usize = 2_000;
+    const ALLOWED: u64 = 5_000_000;
+    let rate = Rate::new(ALLOWED, 1_000_000).unwrap();
+    let quota = Quota::token_bucket(8 * ALLOWED, rate).unwrap();
+    let period_us = period_us(&quota, NODES);
+    assert_eq!(period_us, 1_000_000);
+    let mut scenario = Scenario::calm(1, quota, NODES);
+    scenario.demand.percent = 1_000;
+    scenario.demand.most_cost = 200;
+    (scenario.warm_up_us, scenario.duration_us) = (6_000_000, 9_000_000);
+    let report = run(&scenario, Leasing::new);
+    assert_eq!(report.excess(Dated::Decided), Some(0));
+    let seconds = (scenario.duration_us - scenario.warm_up_us) as f64 / 1e6;
+    let used = report.admitted() as f64 / (ALLOWED as f64 * seconds);
+    let asked = report.demanded() as f64 / seconds;
+    let calls = report.calls - CALLS_AT_FIRST * NODES as u64;
+    let calls = calls as f64 / NODES as f64 / (scenario.duration_us / period_us) as f64;
+    println!("{asked:.0} a second, {used:.3} used, {calls:.2} calls, fair {:.2}", report.fairness());
+    assert!(asked > 48e6, "{asked}");
+    assert!(used >= 0.97, "{used}");
+    assert!(calls <= 1.2, "{calls}");
+}

@@ -1,0 +1,156 @@
+//! Four services that decide one limit by themselves, on one real server, through crashes of either.
+
+#![allow(clippy::disallowed_methods, reason = "what flows in depends on real time")]
+
+use std::thread;
+use std::time::Instant;
+
+use tollkeeper_testkit::redis_server::RedisServer;
+
+use crate::kit::{PATIENCE, Service};
+
+const LIMIT: u64 = 3_000;
+
+/// What is decided by whom, since when.
+struct Fleet {
+    server: RedisServer,
+    services: Vec<Service>,
+    begun: Instant,
+}
+
+/// What some checks were told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    asked: u64,
+    admitted: u64,
+    here: u64,
+    without: u64,
+}
+
+impl Fleet {
+    fn start(rule: &str) -> Self {
+        let server = RedisServer::start("redis-server", &[]).unwrap();
+        let policy = format!(
+            "listen: {{ http: 127.0.0.1:0, admin: 127.0.0.1:0 }}
+admin: {{ token: 0123456789abcdef0123456789abcdef }}
+store: {{ url: \"{}\", timeout: 5s, on_failure: closed, {} }}
+rules:
+  hot: {{ limit: {LIMIT}/min, {rule} }}
+",
+            server.url(),
+            if rule.contains("share") { "count_nodes: true" } else { "nodes: 4" },
+        );
+        let way = rule.split([' ', ',']).nth(1).unwrap();
+        let services = (0..4).map(|nth| Service::start(&format!("fleet-{way}-{nth}"), &policy));
+        let services = services.collect();
+        Self { server, services, begun: Instant::now() }
+    }
+
+    /// Asks every service at once, `times` each.
+    fn ask(&self, times: usize) -> Told {
+        let told: Vec<Told> = thread::scope(|scope| {
+            let each = self.services.iter().map(|service| scope.spawn(|| ask(service, times)));
+            each.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        told.into_iter().fold(Told::default(), Told::and)
+    }
+
+    /// What the limit allows since the beginning, from which `capacities` were full.
+    fn allowed(&self, capacities: u64) -> u64 {
+        let elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap() + 1;
+        capacities * LIMIT + LIMIT * elapsed_ms / 60_000 + 1
+    }
+}
+
+fn ask(service: &Service, times: usize) -> Told {
+    let mut told = Told::default();
+    for _ in 0..times {
+        let reply = service.post("/v1/check", r#"{"rule":"hot","key":"k"}"#).json();
+        told.asked += 1;
+        told.admitted += u64::from(reply["allowed"] == true);
+        let source = reply["source"].as_str().unwrap();
+        told.here += u64::from(["lease", "sync", "share"].contains(&source));
+        told.without += u64::from(source == "fallback");
+    }
+    told
+}
+
+impl Told {
+    fn and(self, other: Self) -> Self {
+        Self {
+            asked: self.asked + other.asked,
+            admitted: self.admitted + other.admitted,
+            here: self.here + other.here,
+            without: self.without + other.without,
+        }
+    }
+}
+
+#[test]
+fn leases_hold_when_a_node_dies_with_them_and_when_the_server_forgets() {
+    let mut fleet = Fleet::start("consistency: lease");
+    let first = fleet.ask(200);
+    assert!(first.here * 10 > first.asked * 9, "{first:?}");
+    // One dies with what it has. What it had is lost, and nobody else has it.
+    fleet.services[3].kill();
+    fleet.services.truncate(3);
+    let second = fleet.ask(1_000);
+    let admitted = first.admitted + second.admitted;
+    assert!(admitted <= fleet.allowed(1), "{first:?}, {second:?}");
+    assert!(admitted > LIMIT / 2, "{first:?}, {second:?}");
+    assert_eq!(fleet.server.keys_without_ttl().unwrap(), Vec::<String>::new());
+    // The server dies: what is leased is spent, and then the rule fails closed.
+    fleet.server.kill();
+    let third = fleet.ask(300);
+    assert!(third.without > 0 && third.admitted <= third.here, "{third:?}");
+    // It comes back and knows nothing: one capacity more, once.
+    fleet.server.restart().unwrap();
+    until("the server decides again", || {
+        fleet.services.iter().all(|service| ask(service, 1).without == 0)
+    });
+    let fourth = fleet.ask(2_000);
+    let admitted = admitted + third.admitted + fourth.admitted;
+    assert!(admitted <= fleet.allowed(2), "{first:?}, {second:?}, {third:?}, {fourth:?}");
+    assert!(fourth.admitted > LIMIT / 2, "{fourth:?}");
+}
+
+#[test]
+fn reports_keep_their_bound_and_what_is_too_much_is_paid_back() {
+    let fleet = Fleet::start("consistency: sync, sub_shards: 2");
+    let begun = Instant::now();
+    let told = fleet.ask(3_000);
+    let asked_in_two_periods =
+        told.asked * 200 / u64::try_from(begun.elapsed().as_millis()).unwrap();
+    let most = fleet.allowed(1) + asked_in_two_periods;
+    assert!((LIMIT * 9 / 10..=most).contains(&told.admitted), "{told:?} of {most}");
+    assert!(told.here * 10 > told.asked * 9, "{told:?}");
+    assert_eq!(fleet.server.keys_without_ttl().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn shares_are_of_as_many_as_there_are() {
+    let mut fleet = Fleet::start("consistency: share");
+    // Until all have heard of all, nobody serves.
+    assert_eq!(fleet.ask(1).admitted, 0);
+    until("all serve", || fleet.services.iter().all(|service| ask(service, 1).admitted == 1));
+    // A process that begins has nothing: it gets what flows in.
+    let told = fleet.ask(500);
+    assert!(told.admitted <= fleet.allowed(0), "{told:?}");
+    assert_eq!((told.here, told.without), (told.asked, 0));
+    // When some are gone, the others have their parts.
+    fleet.services.truncate(1);
+    until("its part grows", || {
+        let metrics = fleet.services[0].get("/metrics").body;
+        metrics.lines().any(|line| line == "tollkeeper_nodes 1")
+    });
+    let after = fleet.ask(500);
+    assert!(told.admitted + after.admitted <= fleet.allowed(0), "{told:?}, {after:?}");
+}
+
+/// Asks again and again, until it is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+    }
+}
