@@ -78,6 +78,12 @@ struct Subject {
     consistency: Consistency,
 }
 
+impl Subject {
+    fn is_of(&self, known: &Known) -> bool {
+        known.consistency == self.consistency && self.consistency.stored(&known.quota) == self.quota
+    }
+}
+
 impl<S: Store + 'static> Local<S> {
     pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
         let (chance, parts) = (AtomicU32::new(chance), AtomicU8::new(1));
@@ -91,10 +97,9 @@ impl<S: Store + 'static> Local<S> {
         let is_idle = |known: &Known| known.plan.is_idle(now_us);
         let taken = self.keys.work(named(check), now_us, make, is_idle, |known| {
             if known.quota != *check.quota || known.consistency != check.consistency {
-                match self.known(check, now_us) {
-                    Some(anew) => *known = anew,
-                    None => return Taken::Store,
-                }
+                let Some(mut anew) = self.known(check, now_us) else { return Taken::Store };
+                anew.plan.follow(&known.plan);
+                *known = anew;
             }
             let step = known.plan.ask(check.cost, now_us);
             if let Some(draw) = step.draw
@@ -292,12 +297,9 @@ impl<S: Store + 'static> Local<S> {
     /// Does something about a key, unless another policy has begun anew with it meanwhile: what
     /// came of calls by the old one is lost.
     fn find<R>(&self, subject: &Subject, work: impl FnOnce(&mut Known) -> R) -> Option<R> {
-        let Subject { name, quota, consistency } = subject;
-        let found = self.keys.find(name.named(), |known| {
-            let is_same =
-                known.consistency == *consistency && consistency.stored(&known.quota) == *quota;
-            (is_same.then(|| work(known)), false)
-        });
+        let found = self
+            .keys
+            .find(subject.name.named(), |known| (subject.is_of(known).then(|| work(known)), false));
         found.flatten()
     }
 
@@ -310,11 +312,15 @@ impl<S: Store + 'static> Local<S> {
             let Some(local) = local.upgrade() else { return };
             let now_us = local.clock.now_us();
             let rested = local.keys.find(subject.name.named(), |known| {
+                // What another policy decides by now has another task.
+                if !subject.is_of(known) {
+                    return (None, false);
+                }
                 let chores = known.plan.rest(now_us);
                 let is_idle = known.plan.is_idle(now_us);
-                ((chores, is_idle), is_idle)
+                (Some((chores, is_idle)), is_idle)
             });
-            let Some((chores, is_idle)) = rested else { return };
+            let Some((chores, is_idle)) = rested.flatten() else { return };
             for chore in chores {
                 match chore {
                     Chore::Report(report) => local.report(&subject, report).await,

@@ -51,6 +51,9 @@ impl Members {
 
     /// Begins to count, if there is a runtime to do so, and it does not yet.
     pub(crate) fn begin<S: Store + 'static>(self: &Arc<Self>, local: &Arc<Local<S>>) {
+        if self.is_counting.load(Ordering::Relaxed) {
+            return;
+        }
         let Ok(runtime) = Handle::try_current() else { return };
         if self.is_counting.swap(true, Ordering::Relaxed) {
             return;

@@ -43,6 +43,13 @@ impl Plan {
         }
     }
 
+    /// Takes over from the plan of another policy what that has not told yet.
+    pub(crate) fn follow(&mut self, before: &Self) {
+        if let (Self::Sync(synced, _), Self::Sync(before, _)) = (self, before) {
+            synced.follow(before);
+        }
+    }
+
     /// Decides a request of `cost`.
     #[inline]
     pub(crate) fn ask(&mut self, cost: u64, now_us: u64) -> Step {

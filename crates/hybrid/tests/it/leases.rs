@@ -161,7 +161,10 @@ fn a_large_fleet_asks_the_store_once_a_period_each() {
     let asked = report.demanded() as f64 / seconds;
     let calls = report.calls - CALLS_AT_FIRST * NODES as u64;
     let calls = calls as f64 / NODES as f64 / (scenario.duration_us / period_us) as f64;
-    println!("{asked:.0} a second, {used:.3} used, {calls:.2} calls, fair {:.2}", report.fairness());
+    println!(
+        "{asked:.0} a second, {used:.3} used, {calls:.2} calls, fair {:.2}",
+        report.fairness()
+    );
     assert!(asked > 48e6, "{asked}");
     assert!(used >= 0.97, "{used}");
     assert!(calls <= 1.2, "{calls}");

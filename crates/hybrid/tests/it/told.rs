@@ -117,6 +117,22 @@ async fn what_the_store_said_counts_for_two_periods() {
     assert!(scene.ask(0, scene.check()).await.is_ok());
 }
 
+/// The task that looked after a key by the old policy had reported for the new one, which then waited
+/// for an answer that nobody gave it.
+#[tokio::test(start_paused = true)]
+async fn another_policy_goes_on_where_the_old_one_was() {
+    let mut scene = synced(1, 1);
+    let mut admitted = scene.flood(10 * PER_SECOND, 2).await;
+    scene.consistency = Consistency::sync(&scene.quota, Some(50_000), 1).unwrap();
+    for _ in 0..3 {
+        let more = scene.flood(10 * PER_SECOND, 2).await;
+        assert!(more.len() > 1_900, "{}", more.len());
+        admitted.extend(more);
+    }
+    let excess = scene.over(&admitted);
+    assert!(excess <= 10 * PER_SECOND * PERIOD_US / 1_000_000, "{excess}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_has_its_part_of_what_is_shared_once_all_have_heard() {
     let scene = shared(4);
