@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::advance;
 use tollkeeper_core::{
-    Amendment, Change, Check, Clock, Consistency, Filter, Quota, Request, Store,
+    Amendment, Change, Check, Clock, Consistency, Filter, Quota, Request, Store, Ticket,
 };
 use tollkeeper_testkit::faulty::Mood;
 
