@@ -14,6 +14,7 @@ use crate::members::Members;
 use crate::plan::Spent;
 use crate::share::{Place, Standing};
 use crate::shares::Shares;
+use crate::stats::Stats;
 use crate::stored::{Changed, ToAmend, ToDecide, split_keys};
 
 /// A store, and what of it is decided here.
@@ -68,6 +69,14 @@ impl<S: Store + 'static> Hybrid<S> {
     #[must_use]
     pub fn store(&self) -> &S {
         &self.local.store
+    }
+
+    /// How it does. It looks at every key: this is for now and then.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (leased, synced) = self.local.keys();
+        let keys = [("lease", leased), ("sync", synced), ("share", self.shares.keys())];
+        Stats { keys, calls: self.local.calls.read(), nodes: self.members.nodes() }
     }
 
     /// Begins to count the processes that do so on this store. It is done by itself when a limit

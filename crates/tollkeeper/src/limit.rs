@@ -214,6 +214,9 @@ impl Limit {
     ///
     /// ```no_run
     /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[cfg(not(feature = "redis"))]
+    /// # fn main() {}
+    /// # #[cfg(feature = "redis")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let limiter = Tollkeeper::redis("redis://127.0.0.1:6379")
