@@ -5,8 +5,11 @@ mod unsuited;
 
 pub use unsuited::Unsuited;
 
+use std::fmt;
+
 use crate::quota::{LeakMode, Quota, QuotaError};
 use crate::rate::Rate;
+use crate::text::format_duration;
 
 /// A lease lives for so many of its periods: who got units has until then to spend them.
 pub const LEASE_PERIODS: u64 = 2;
@@ -164,6 +167,24 @@ impl Consistency {
             Self::Lease { period_us } => kept_back(quota, u64::from(*period_us)).unwrap_or(*quota),
             Self::Sync { parts, .. } => quota.share((*parts).into()),
             Self::Share { .. } | Self::Exact => *quota,
+        }
+    }
+}
+
+/// How it is shown to a person: `exact`, `lease, 125ms`, `sync, 100ms, 16 sub-shards`, `share of 4`,
+/// `share, counted`.
+impl fmt::Display for Consistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let period = |us: &u32| format_duration((*us).into());
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Lease { period_us } => write!(f, "lease, {}", period(period_us)),
+            Self::Sync { period_us, parts: 1 } => write!(f, "sync, {}", period(period_us)),
+            Self::Sync { period_us, parts } => {
+                write!(f, "sync, {}, {parts} sub-shards", period(period_us))
+            }
+            Self::Share { nodes: Some(nodes) } => write!(f, "share of {nodes}"),
+            Self::Share { nodes: None } => f.write_str("share, counted"),
         }
     }
 }

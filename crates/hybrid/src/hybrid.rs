@@ -14,7 +14,8 @@ use crate::members::Members;
 use crate::plan::Spent;
 use crate::share::{Place, Standing};
 use crate::shares::Shares;
-use crate::stored::{ToAmend, ToDecide, split_keys};
+use crate::stats::Stats;
+use crate::stored::{Changed, ToAmend, ToDecide, split_keys};
 
 /// A store, and what of it is decided here.
 ///
@@ -70,6 +71,14 @@ impl<S: Store + 'static> Hybrid<S> {
         &self.local.store
     }
 
+    /// How it does. It looks at every key: this is for now and then.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (leased, synced) = self.local.keys();
+        let keys = [("lease", leased), ("sync", synced), ("share", self.shares.keys())];
+        Stats { keys, calls: self.local.calls.read(), nodes: self.members.nodes() }
+    }
+
     /// Begins to count the processes that do so on this store. It is done by itself when a limit
     /// is met whose part depends on it; who begins sooner can serve sooner.
     pub fn count_nodes(&self) {
@@ -123,24 +132,24 @@ impl<S: Store + 'static> Hybrid<S> {
     }
 
     /// Changes what lies here; or says what of it is the store's.
-    fn amend_here<'a>(&self, amendment: &Amendment<'a>) -> Result<Amended, ToAmend<'a>> {
+    fn amend_here<'a>(&self, amendment: &Amendment<'a>) -> Changed<'a> {
         let (mut change, mut part) = (amendment.change, 0);
         match (amendment.consistency, amendment.change) {
             (Consistency::Share { .. }, _) => match self.shares.amend(amendment) {
                 Amended::Unknown => {}
-                amended => return Ok(amended),
+                amended => return Changed::Here(amended),
             },
             (Consistency::Sync { .. }, Change::Refund { units, charged_at_us }) => {
                 let (units, of_part) = self.local.refund(amendment, units);
                 if units == 0 {
-                    return Ok(Amended::Done { forgiven: 0 });
+                    return Changed::Here(Amended::Done { forgiven: 0 });
                 }
                 change = Change::Refund { units, charged_at_us };
                 part = of_part;
             }
             _ => {}
         }
-        Err(ToAmend::new(amendment, change, part))
+        Changed::There(ToAmend::new(amendment, change, part))
     }
 
     /// Decides what lies here alone, without waiting.
@@ -299,8 +308,7 @@ impl<S: Store + 'static> Store for Hybrid<S> {
         }
         let here: SmallVec<[_; 4]> =
             amendments.iter().map(|amendment| self.amend_here(amendment)).collect();
-        let rest = here.iter().filter_map(|here| here.as_ref().err());
-        let rest: SmallVec<[Amendment<'_>; 4]> = rest.map(ToAmend::amendment).collect();
+        let rest: SmallVec<[Amendment<'_>; 4]> = here.iter().filter_map(Changed::rest).collect();
         let mut there = match rest.is_empty() {
             true => Vec::new(),
             false => self.local.store.amend(&rest).await,
@@ -308,8 +316,8 @@ impl<S: Store + 'static> Store for Hybrid<S> {
         .into_iter();
         let untold = || Err(StoreError::may_have_run("the store told nothing of a change"));
         let each = here.iter().map(|here| match here {
-            Ok(amended) => Ok(*amended),
-            Err(_) => there.next().unwrap_or_else(untold),
+            Changed::Here(amended) => Ok(*amended),
+            Changed::There(_) => there.next().unwrap_or_else(untold),
         });
         each.collect()
     }

@@ -113,6 +113,13 @@ impl<T> Keys<T> {
         Some(done)
     }
 
+    /// Looks at every key.
+    pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
+        for table in &self.tables {
+            table.lock().known.values().for_each(&mut look);
+        }
+    }
+
     /// Forgets every key that is meant.
     pub(crate) fn forget(&self, filter: Filter<'_>) {
         for table in &self.tables {

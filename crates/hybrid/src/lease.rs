@@ -328,6 +328,12 @@ impl Lease {
         !self.is_asking && !self.is_hot && self.left(now_us) == 0
     }
 
+    /// Whether the key is decided here, since it is busy.
+    #[must_use]
+    pub fn is_hot(&self) -> bool {
+        self.is_hot
+    }
+
     /// Whether the store gave no answer when it was last asked.
     #[must_use]
     pub fn is_lost(&self) -> bool {

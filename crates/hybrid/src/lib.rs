@@ -13,7 +13,9 @@ mod members;
 pub mod plan;
 pub mod share;
 pub mod shares;
+mod stats;
 mod stored;
 pub mod sync;
 
 pub use hybrid::Hybrid;
+pub use stats::{Called, Stats};

@@ -15,6 +15,7 @@ use tollkeeper_core::{
 
 use crate::keys::{Keys, Name, Named};
 use crate::plan::{Chore, Draw, Plan, Spent, Told};
+use crate::stats::{Calls, Kind};
 use crate::stored::part_key;
 use crate::sync::Report;
 
@@ -26,6 +27,7 @@ pub(crate) struct Local<S> {
     keys: Keys<Known>,
     /// How long a call of its own may take.
     pub(crate) patience: Duration,
+    pub(crate) calls: Calls,
     chance: AtomicU32,
     /// The most parts that a key was split into.
     parts: AtomicU8,
@@ -87,7 +89,8 @@ impl Subject {
 impl<S: Store + 'static> Local<S> {
     pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
         let (chance, parts) = (AtomicU32::new(chance), AtomicU8::new(1));
-        Self { store, clock, keys: Keys::new(), patience, chance, parts }
+        let (keys, calls) = (Keys::new(), Calls::default());
+        Self { store, clock, keys, patience, calls, chance, parts }
     }
 
     /// Decides a check, if it can be decided here.
@@ -180,6 +183,16 @@ impl<S: Store + 'static> Local<S> {
             (left, false)
         });
         left.flatten()
+    }
+
+    /// How many keys are leased, and of how many the store is told.
+    pub(crate) fn keys(&self) -> (u64, u64) {
+        let (mut leased, mut synced) = (0, 0);
+        self.keys.each(|known| match &known.plan {
+            Plan::Lease(lease, _) => leased += u64::from(lease.is_hot()),
+            Plan::Sync(..) => synced += 1,
+        });
+        (leased, synced)
     }
 
     /// Forgets what is known of keys that were reset.
@@ -284,6 +297,8 @@ impl<S: Store + 'static> Local<S> {
             })
             .collect();
         let amended = timeout(self.patience, self.store.amend(&amendments)).await;
+        let is_done = amended.as_ref().is_ok_and(|amended| amended.iter().all(Result::is_ok));
+        self.calls.add(kind_of(changes), is_done);
         let mut drawn =
             amended.map_err(|_| Ran::Perhaps)?.into_iter().map(|amended| match amended {
                 Ok(Amended::Drawn(drawn)) => Ok(drawn),
@@ -398,6 +413,15 @@ fn left_per_mille(quota: &Quota, drawn: &Drawn, elapsed_us: u64) -> u64 {
         None => all.saturating_sub(drawn.left.into()),
     };
     u64::try_from(all.saturating_sub(gone) * 1000 / all).unwrap_or(0)
+}
+
+/// What a call is for, by the first of its changes.
+fn kind_of(changes: &[(u8, Change)]) -> Kind {
+    match changes.first() {
+        Some((_, Change::Draw { .. })) => Kind::Draw,
+        Some((_, Change::Spend { .. })) => Kind::Report,
+        _ => Kind::GiveBack,
+    }
 }
 
 fn named<'a>(check: &Check<'a>) -> Named<'a> {

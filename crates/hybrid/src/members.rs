@@ -16,6 +16,7 @@ use tollkeeper_core::{
 
 use crate::local::Local;
 use crate::share::{BEAT_US, Count, PERMIT_US, Place};
+use crate::stats::Kind;
 
 /// The permits of processes. No rule can be called so.
 const LIMIT: &str = "(nodes)";
@@ -63,7 +64,8 @@ impl Members {
         runtime.spawn(async move {
             while let Some(local) = local.upgrade() {
                 // Whoever hears nothing for long does not serve.
-                let _ = timeout(local.patience.saturating_mul(2), members.beat(&local)).await;
+                let beaten = timeout(local.patience.saturating_mul(2), members.beat(&local)).await;
+                local.calls.add(Kind::Count, matches!(beaten, Ok(Ok(()))));
                 drop(local);
                 sleep(Duration::from_micros(BEAT_US)).await;
             }

@@ -83,6 +83,13 @@ impl Shares {
         epoch.states.table.reset_now(filter)
     }
 
+    /// How many keys there are, some of which may have expired.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        let epoch = self.now.read().clone();
+        epoch.map_or(0, |epoch| epoch.states.table.stats().keys)
+    }
+
     fn epoch(&self, standing: Standing, now_us: u64) -> Arc<Epoch> {
         let known = |epoch: &Option<Arc<Epoch>>| {
             epoch.as_ref().filter(|epoch| epoch.standing == standing).map(Arc::clone)

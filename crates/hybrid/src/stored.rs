@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use tollkeeper_core::{Amendment, Change, Check, Consistency, Quota};
+use tollkeeper_core::{Amended, Amendment, Change, Check, Consistency, Quota};
 
 /// What a part of a key is called in the store. Every key of a limit that is split ends so: no
 /// other key can be taken for a part.
@@ -40,6 +40,24 @@ impl<'a> ToDecide<'a> {
     pub(crate) fn check(&self, only_look: bool) -> Check<'_> {
         let cost = if only_look { 0 } else { self.check.cost };
         Check { quota: &self.quota, key: &self.key, cost, ..self.check }
+    }
+}
+
+/// Where a change is made.
+pub(crate) enum Changed<'a> {
+    /// It is made, here.
+    Here(Amended),
+    /// In the store.
+    There(ToAmend<'a>),
+}
+
+impl Changed<'_> {
+    /// What is the store's.
+    pub(crate) fn rest(&self) -> Option<Amendment<'_>> {
+        match self {
+            Self::Here(_) => None,
+            Self::There(rest) => Some(rest.amendment()),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::limits::MAX_RULES;
 use crate::matcher::Index;
 use crate::nearest::nearest;
 use crate::reader;
-use crate::rule::{Rule, RuleError};
+use crate::rule::{Limit, Rule, RuleError};
 use crate::settings::{
     ClientIp, GatewaySettings, HeaderStyle, Listen, SettingError, StoreSettings, Tls, Upstream,
     check_token,
@@ -127,6 +127,16 @@ impl Policy {
         let by_rule =
             |rule: &Rule| rule.limits().iter().any(|limit| limit.consistency() == counted);
         self.settings.store.count_nodes || self.rules.iter().any(by_rule)
+    }
+
+    /// Who decides one of its limits. The table of this process is asked each time, whatever the
+    /// rule says.
+    #[must_use]
+    pub fn consistency_of(&self, limit: &Limit) -> Consistency {
+        match self.settings.store.url {
+            StoreUrl::Memory => Consistency::Exact,
+            _ => limit.consistency(),
+        }
     }
 
     pub(crate) fn index(&self) -> &Index {

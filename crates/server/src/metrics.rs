@@ -203,6 +203,7 @@ impl Collector for Scrape {
         self.decisions(&mut encoder)?;
         self.failures(&mut encoder)?;
         self.store(&mut encoder)?;
+        self.local(&mut encoder)?;
         self.limits(&mut encoder)
     }
 }
@@ -282,6 +283,31 @@ impl Scrape {
         let family =
             encoder.encode_descriptor("unusable_states", help, None, mut_count.metric_type())?;
         mut_count.encode(family)
+    }
+
+    /// What is decided here with leave of a server.
+    fn local(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(stats) = self.engine.store().local_stats() else { return Ok(()) };
+        let help = "Keys that this process decides now by leave of the store";
+        let mut family = encoder.encode_descriptor("local_keys", help, None, MetricType::Gauge)?;
+        for (consistency, keys) in stats.keys {
+            let keys = ConstGauge::new(i64::try_from(keys).unwrap_or(i64::MAX));
+            keys.encode(family.encode_family(&[("consistency", consistency)])?)?;
+        }
+        let made = stats.calls.map(|calls| (calls.kind, calls.made));
+        let failed = stats.calls.map(|calls| (calls.kind, calls.failed));
+        for (name, help, counts) in [
+            ("local_calls", "Calls to the store by which this process gets that leave", made),
+            ("local_failed_calls", "Those of them without an answer, or with an error", failed),
+        ] {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (kind, count) in counts {
+                ConstCounter::new(count).encode(family.encode_family(&[("kind", kind)])?)?;
+            }
+        }
+        let Some(nodes) = stats.nodes else { return Ok(()) };
+        let nodes = ConstGauge::new(i64::try_from(nodes).unwrap_or(i64::MAX));
+        gauge(encoder, "nodes", "Processes that count each other through the store", nodes)
     }
 
     fn limits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {

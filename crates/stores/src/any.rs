@@ -7,7 +7,7 @@ use tollkeeper_core::{
     StoreError, state_name,
 };
 #[cfg(feature = "redis")]
-use tollkeeper_hybrid::Hybrid;
+use tollkeeper_hybrid::{Hybrid, Stats as LocalStats};
 use tollkeeper_memory::{MemoryStore, Stats};
 #[cfg(feature = "redis")]
 use tollkeeper_redis::{RedisStore, Shards};
@@ -34,6 +34,17 @@ impl<C: Clock> AnyStore<C> {
             Self::Memory(store) => Some(store.stats()),
             #[cfg(feature = "redis")]
             Self::Redis(_) | Self::Shards(_) => None,
+        }
+    }
+
+    /// How limits of a server do that are decided here.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn local_stats(&self) -> Option<LocalStats> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => Some(store.stats()),
+            Self::Shards(store) => Some(store.stats()),
         }
     }
 

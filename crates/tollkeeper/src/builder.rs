@@ -61,6 +61,8 @@ pub struct Builder {
     limits: Vec<(String, Limit)>,
     trusted_proxies: Vec<String>,
     settings: StoreSettings,
+    /// How many processes share the limits, if that was said.
+    nodes: Option<u64>,
     clock: Arc<dyn Clock>,
     /// What was wrong with the store's URL.
     wrong: Option<BuildError>,
@@ -85,7 +87,8 @@ impl Builder {
         };
         let clock = Arc::new(SystemClock::new());
         let settings = StoreSettings { url, ..StoreSettings::default() };
-        Self { limits: Vec::new(), trusted_proxies: Vec::new(), settings, clock, wrong }
+        let (limits, trusted_proxies) = (Vec::new(), Vec::new());
+        Self { limits, trusted_proxies, settings, nodes: None, clock, wrong }
     }
 
     /// Adds a limit under a name. The same name again adds a further limit to it: a request must
@@ -110,9 +113,20 @@ impl Builder {
     }
 
     /// How many processes share the limits: while the server gives no answer, each keeps to its
-    /// part of them.
+    /// part of them. A [lease](Limit::lease) is such that so many get some, and a
+    /// [share](Limit::share) one of so many parts. One where nothing is said, or as many as
+    /// [there are](Self::count_nodes).
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.settings.nodes = nodes;
+        self.nodes = Some(nodes);
+        self
+    }
+
+    /// Whether processes count each other through the server, instead of being told
+    /// [how many](Self::nodes) they are. They do for a [share](Limit::share) of which nothing else
+    /// is said. No effect in memory.
+    pub fn count_nodes(mut self, count_nodes: bool) -> Self {
+        self.settings.count_nodes = count_nodes;
         self
     }
 
@@ -213,9 +227,13 @@ impl Builder {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
+        if self.nodes.is_some() && self.settings.count_nodes {
+            let why = "`nodes` says how many there are, and `count_nodes` counts them";
+            return Err(BuildError::unfit(why));
+        }
         let networks = Networks::parse(self.trusted_proxies.iter().map(String::as_str));
         let trusted_proxies = networks.map_err(|error| BuildError::new(error.to_string()))?;
-        let policy = Policy::from_rules(rules(&self.limits)?)?
+        let policy = Policy::from_rules(rules(&self.limits, self.nodes)?)?
             .stored_by(self.settings)?
             .with_client_ip(ClientIp { trusted_proxies, ..ClientIp::default() })?;
         Ok(Tollkeeper::new(engine(policy, self.clock)?))
@@ -230,7 +248,7 @@ struct Group<'a> {
 }
 
 /// One rule for each name, in the order in which the names first came.
-fn rules(limits: &[(String, Limit)]) -> Result<Vec<Rule>, BuildError> {
+fn rules(limits: &[(String, Limit)], nodes: Option<u64>) -> Result<Vec<Rule>, BuildError> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (name, limit) in limits {
         let quota = limit.quota().map_err(|error| BuildError::of(name, &error))?;
@@ -250,12 +268,17 @@ fn rules(limits: &[(String, Limit)]) -> Result<Vec<Rule>, BuildError> {
             let error = BuildError::unfit("its limits must all have the same `by` and `on`");
             return Err(BuildError::of(name, &error));
         }
+        if group.first.way != limit.way {
+            let error =
+                BuildError::unfit("its limits must all have the same `lease`, `sync` or `share`");
+            return Err(BuildError::of(name, &error));
+        }
         group.quotas.push(quota);
     }
-    groups.into_iter().map(rule).collect()
+    groups.into_iter().map(|group| rule(group, nodes)).collect()
 }
 
-fn rule(Group { name, quotas, first }: Group<'_>) -> Result<Rule, BuildError> {
+fn rule(Group { name, quotas, first }: Group<'_>, nodes: Option<u64>) -> Result<Rule, BuildError> {
     let of_name = |error: &dyn Display| BuildError::of(name, &BuildError::new(error.to_string()));
     let mut rule = Rule::new(name, quotas)?.shadow(first.shadow);
     if let Some(on_failure) = first.on_failure {
@@ -269,5 +292,6 @@ fn rule(Group { name, quotas, first }: Group<'_>) -> Result<Rule, BuildError> {
     for path in &first.paths {
         paths = paths.path(path).map_err(|error| of_name(&error))?;
     }
-    Ok(rule.matching(paths))
+    let rule = rule.matching(paths);
+    first.way.of(rule, nodes).map_err(|error| BuildError::of(name, &error))
 }

@@ -12,7 +12,8 @@
 //! # }
 //! ```
 //!
-//! [`Tollkeeper::redis`] instead of [`Tollkeeper::memory`] shares the limits between processes.
+//! [`Tollkeeper::redis`] instead of [`Tollkeeper::memory`] shares the limits between processes. A
+//! busy limit can then be decided [without a call](Limit::lease).
 //!
 //! A limit has a name (`api`), and counts each key (`alice`) by itself. A denial is an answer, not
 //! an error: it says when to [come back](Decision::retry_after). Every algorithm has its
@@ -23,6 +24,7 @@ mod decision;
 mod limit;
 mod limiter;
 mod reservation;
+mod way;
 
 pub use builder::{BuildError, Builder};
 pub use decision::{Decision, LimitDecision};

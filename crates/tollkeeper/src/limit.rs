@@ -4,6 +4,7 @@ use tollkeeper_core::{LeakMode, Quota, QuotaError, Rate, TextError, parse_durati
 use tollkeeper_policy::OnFailure;
 
 use crate::builder::BuildError;
+use crate::way::Way;
 
 /// How much is allowed, by which algorithm. What is wrong with it shows when the limiter is built.
 ///
@@ -18,6 +19,7 @@ use crate::builder::BuildError;
 /// Limit::sliding_window_log(100, "1 min");
 /// Limit::sliding_window_counter(10, "10 s");
 /// Limit::concurrency(20, "30s");
+/// Limit::per_second(5000).lease();                 // decided here, by units of a server
 /// ```
 #[derive(Clone, Debug)]
 pub struct Limit {
@@ -26,6 +28,7 @@ pub struct Limit {
     pub(crate) on_failure: Option<OnFailure>,
     pub(crate) key: Vec<String>,
     pub(crate) paths: Vec<String>,
+    pub(crate) way: Way,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +60,8 @@ impl RateText {
 
 impl Limit {
     fn new(kind: Kind) -> Self {
-        Self { kind, shadow: false, on_failure: None, key: Vec::new(), paths: Vec::new() }
+        let (key, paths) = (Vec::new(), Vec::new());
+        Self { kind, shadow: false, on_failure: None, key, paths, way: Way::Exact }
     }
 
     fn per(count: u64, seconds: u64) -> Self {
@@ -198,6 +202,103 @@ impl Limit {
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = Some(on_failure);
+        self
+    }
+
+    /// Lets this process decide a busy key without a call, by units that it takes from the server in
+    /// advance. All processes together never admit more than the limit, in any interval. Up to a
+    /// quarter of what is allowed at once is kept back for that.
+    ///
+    /// It suits limits that let in ten units or more for each of [so many](crate::Builder::nodes)
+    /// processes in the time of a lease. No effect in memory.
+    ///
+    /// ```no_run
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[cfg(not(feature = "redis"))]
+    /// # fn main() {}
+    /// # #[cfg(feature = "redis")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let limiter = Tollkeeper::redis("redis://127.0.0.1:6379")
+    ///     .limit("api", Limit::per_second(5000).lease())
+    ///     .nodes(4)
+    ///     .build();
+    /// # let _ = limiter;
+    /// # }
+    /// ```
+    ///
+    /// What does not suit is told when the limiter is built:
+    ///
+    /// ```
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// let built = Tollkeeper::memory().limit("api", Limit::per_second(100).lease()).nodes(4).try_build();
+    /// assert_eq!(
+    ///     built.unwrap_err().to_string(),
+    ///     "limit `api`: `lease`: 100 at once is too little to lease to 4 processes; expected at least \
+    ///      320, or consistency: exact"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn lease(mut self) -> Self {
+        self.way = Way::Lease { period: None };
+        self
+    }
+
+    /// Lets this process decide without a call, by what the server had left when it was last told
+    /// what was admitted here, ten times a second. All processes together may admit more than the
+    /// limit between two such reports; what was too much is paid back. No effect in memory.
+    ///
+    /// ```
+    /// use tollkeeper::Limit;
+    /// Limit::per_second(5000).sync();
+    /// Limit::per_second(50_000).sync().period("250ms").sub_shards(16);
+    /// ```
+    #[must_use]
+    pub fn sync(mut self) -> Self {
+        self.way = Way::Sync { period: None, sub_shards: 1 };
+        self
+    }
+
+    /// Lets this process admit its part of the limit, without a call: one of
+    /// [so many](crate::Builder::nodes), or, where nothing is said, of as many as there are, which
+    /// they count through the server. A process begins with nothing: its part has to flow in, once
+    /// the others know of it. No effect in memory.
+    ///
+    /// ```
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// let limiter = Tollkeeper::memory().limit("api", Limit::per_second(5000).share()).nodes(4).build();
+    /// # let _ = limiter;
+    /// ```
+    #[must_use]
+    pub fn share(mut self) -> Self {
+        self.way = Way::Share;
+        self
+    }
+
+    /// For how long a [lease](Self::lease) takes units, such as `250ms`, or how often a
+    /// [sync](Self::sync) tells the server; what suits the limit where nothing is said.
+    ///
+    /// ```
+    /// use tollkeeper::Limit;
+    /// Limit::per_second(5000).lease().period("50ms");
+    /// ```
+    #[must_use]
+    pub fn period(mut self, length: &str) -> Self {
+        match &mut self.way {
+            Way::Lease { period } | Way::Sync { period, .. } => *period = Some(length.to_owned()),
+            _ => self.kind = Kind::Unfit("`period` goes with `lease` or `sync`, behind it"),
+        }
+        self
+    }
+
+    /// Splits each key of a [sync](Self::sync) over so many of the server's, so that several servers
+    /// or parts of a cluster carry a busy one; 1 where nothing is said.
+    #[must_use]
+    pub fn sub_shards(mut self, count: u64) -> Self {
+        match &mut self.way {
+            Way::Sync { sub_shards, .. } => *sub_shards = count,
+            _ => self.kind = Kind::Unfit("`sub_shards` goes with `sync`, behind it"),
+        }
         self
     }
 

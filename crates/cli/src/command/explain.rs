@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tollkeeper_policy::{Attributes, Explained};
+use tollkeeper_policy::{Attributes, Explained, Limit, Policy};
 
+use super::decided_by;
 use crate::args::ExplainArgs;
 use crate::config::load;
 use crate::output::{Failure, say};
@@ -14,11 +15,11 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let request = request(args)?;
     let explained = policy.explain(&request);
     if args.json {
-        let rules: Vec<Value> = explained.iter().map(as_json).collect();
+        let rules: Vec<Value> = explained.iter().map(|rule| as_json(&policy, rule)).collect();
         say(&format!("{:#}", Value::Array(rules)))?;
     } else {
         for rule in &explained {
-            say(&told(rule))?;
+            say(&told(&policy, rule))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -54,7 +55,7 @@ fn request(args: &ExplainArgs) -> Result<Attributes, Failure> {
     Ok(if args.untrusted { request.untrusted() } else { request })
 }
 
-fn told(explained: &Explained<'_>) -> String {
+fn told(policy: &Policy, explained: &Explained<'_>) -> String {
     let mark = match (explained.applies(), explained.denied) {
         (true, _) => "applies",
         (false, true) => "denies",
@@ -66,16 +67,24 @@ fn told(explained: &Explained<'_>) -> String {
             explained.tier().map_or_else(String::new, |tier| format!(", tier {}", tier.name()));
         let shadow = if explained.rule.is_shadow() { ", shadow" } else { "" };
         lines.push(format!("  key {}, cost {}{tier}{shadow}", met.key, met.cost));
-        let limits = explained.limits().iter();
-        lines.extend(limits.map(|limit| format!("  limit {}  {}", limit.name(), limit.quota())));
+        lines.extend(explained.limits().iter().map(|limit| {
+            let by = decided_by(policy, limit).map_or_else(String::new, |by| format!("  {by}"));
+            format!("  limit {}  {}{by}", limit.name(), limit.quota())
+        }));
     }
     lines.extend(explained.notes.iter().map(|note| format!("  note: {note}")));
     lines.join("\n")
 }
 
-fn as_json(explained: &Explained<'_>) -> Value {
+fn as_json(policy: &Policy, explained: &Explained<'_>) -> Value {
     let met = explained.met.as_ref();
-    let limit = |limit: &tollkeeper_policy::Limit| json!({ "name": limit.name(), "quota": limit.quota().to_string() });
+    let limit = |limit: &Limit| {
+        json!({
+            "name": limit.name(),
+            "quota": limit.quota().to_string(),
+            "consistency": policy.consistency_of(limit).to_string(),
+        })
+    };
     json!({
         "rule": explained.rule.name(),
         "applies": explained.applies(),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tollkeeper_core::{Bucket, Quota, format_duration};
 use tollkeeper_policy::{Cost, Exempt, Limit, Match, Policy, Rule, StoreUrl, WhenMissing};
 
+use super::decided_by;
 use crate::args::LimitsArgs;
 use crate::config::load;
 use crate::output::{Failure, say, table_within};
@@ -19,6 +20,8 @@ struct Active<'p> {
     /// Which of the tiers has it; the rule itself if none.
     tier: Option<usize>,
     limit: &'p Limit,
+    /// Who decides it, if not the store each time.
+    decided_by: Option<String>,
     /// What is decided while the store gives no answer; nothing where that cannot be.
     on_failure: Option<&'static str>,
 }
@@ -31,7 +34,8 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode, Failure> {
         say(&format!("{:#}", Value::Array(limits)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let header = ["rule", "tier", "limit", "key", "match", "cost", "failure", "shadow"];
+    let header =
+        ["rule", "tier", "limit", "key", "match", "cost", "consistency", "failure", "shadow"];
     say(table_within(WIDTH, &header, active.iter().map(row)).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -44,8 +48,10 @@ fn active(policy: &Policy) -> Vec<Active<'_>> {
         let on_failure = (policy.store().url != StoreUrl::Memory).then_some(on_failure);
         let tiers = rule.tiers().map_or(0, |tiers| tiers.list().len());
         for tier in std::iter::once(None).chain((0..tiers).map(Some)) {
-            let limits = rule.limits_of(tier).iter();
-            active.extend(limits.map(|limit| Active { rule, tier, limit, on_failure }));
+            active.extend(rule.limits_of(tier).iter().map(|limit| {
+                let decided_by = decided_by(policy, limit);
+                Active { rule, tier, limit, decided_by, on_failure }
+            }));
         }
     }
     active
@@ -66,6 +72,7 @@ fn row(active: &Active<'_>) -> Vec<String> {
         key(rule),
         match_(rule.match_(), rule.exempt()),
         cost(rule.cost()),
+        active.decided_by.clone().unwrap_or_default(),
         active.on_failure.unwrap_or_default().to_owned(),
         if rule.is_shadow() { "shadow".to_owned() } else { String::new() },
     ]
@@ -171,6 +178,7 @@ fn as_json(active: &Active<'_>) -> Value {
             "max": cost.bounds().end(),
             "default": cost.default_cost(),
         },
+        "consistency": active.decided_by.as_deref().unwrap_or("exact"),
         "on_failure": active.on_failure,
         "shadow": rule.is_shadow(),
     })

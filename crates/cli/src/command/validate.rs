@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tollkeeper_policy::{Advice, Policy, PolicyErrors, render_advice};
+use tollkeeper_policy::{Advice, Limit, Policy, PolicyErrors, render_advice};
 
+use super::decided_by;
 use crate::args::ValidateArgs;
 use crate::config::{Loaded, load};
 use crate::output::{Failure, advise, say, table};
@@ -29,13 +30,14 @@ pub(crate) fn run(args: &ValidateArgs) -> Result<ExitCode, Failure> {
     let limits: usize = policy.rules().iter().map(|rule| rule.limits().len()).sum();
     let rows = policy.rules().iter().flat_map(|rule| {
         rule.limits().iter().map(|limit| {
-            let shadow = if rule.is_shadow() { "shadow" } else { "" };
+            let shadow = rule.is_shadow().then(|| "shadow".to_owned());
+            let notes: Vec<String> = decided_by(&policy, limit).into_iter().chain(shadow).collect();
             let quota = limit.quota();
             vec![
                 limit.name().to_owned(),
                 quota.algorithm().to_string(),
                 quota.to_string(),
-                shadow.to_owned(),
+                notes.join(", "),
             ]
         })
     });
@@ -63,12 +65,13 @@ fn code(advice: &[Advice], strict: bool) -> ExitCode {
 }
 
 fn rules(policy: &Policy) -> Vec<Value> {
-    let limit = |limit: &tollkeeper_policy::Limit| {
+    let limit = |limit: &Limit| {
         json!({
             "name": limit.name(),
             "algorithm": limit.quota().algorithm().name(),
             "limit": limit.quota().limit(),
             "allows": limit.quota().to_string(),
+            "consistency": policy.consistency_of(limit).to_string(),
         })
     };
     policy

@@ -112,6 +112,51 @@ fn the_same_as_json() {
 }
 
 #[test]
+fn who_decides_is_told_where_it_is_not_the_store_each_time() {
+    let folder = Folder::new("limits-decided");
+    let rules = "
+rules:
+  exact: { key: ip, limit: 1000/s }
+  hot:   { key: ip, limit: 1000/s, consistency: lease }
+  told:  { key: ip, limit: 1000/s, consistency: sync, sub_shards: 16 }
+  parts: { key: ip, limit: 1000/s, consistency: share, shadow: true }
+";
+    let ways = ["exact", "lease, 125ms", "sync, 100ms, 16 sub-shards", "share of 4"];
+    folder
+        .write("p.yaml", format!("store: {{ url: \"redis://127.0.0.1:6379\", nodes: 4 }}{rules}"));
+    let told = text(&run(&["limits", "p.yaml"], &folder).stdout);
+    let head: Vec<&str> = told.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(head, ["rule", "limit", "key", "match", "consistency", "failure", "shadow"]);
+    assert_eq!(told.matches("exact").count(), 1, "a name: {told}");
+    let explained = text(&run(&["explain", "--ip", "::1", "p.yaml"], &folder).stdout);
+    let validated = text(&run(&["validate", "p.yaml"], &folder).stdout);
+    for told in [&told, &explained, &validated] {
+        assert!(ways[1..].iter().all(|way| told.contains(way)), "{told}");
+    }
+    assert!(validated.contains("share of 4, shadow"), "{validated}");
+
+    let json =
+        |args: &[&str]| -> Value { serde_json::from_slice(&run(args, &folder).stdout).unwrap() };
+    let of = |told: &Value, at: &str| -> Vec<String> {
+        let each = told.as_array().unwrap().iter().map(|rule| rule.pointer(at).unwrap());
+        each.map(|way| way.as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(of(&json(&["limits", "--json", "p.yaml"]), "/consistency"), ways);
+    let explained = json(&["explain", "--ip", "::1", "--json", "p.yaml"]);
+    assert_eq!(of(&explained, "/limits/0/consistency"), ways);
+    let validated = json(&["validate", "--json", "p.yaml"]);
+    assert_eq!(of(&validated["rules"], "/limits/0/consistency"), ways);
+
+    // A table of this process is asked each time, and processes that are not named are counted.
+    folder.write("memory.yaml", rules);
+    let told = json(&["limits", "--json", "memory.yaml"]);
+    assert_eq!(of(&told, "/consistency"), ["exact"; 4]);
+    folder.write("counted.yaml", format!("store: {{ url: \"redis://127.0.0.1:6379\" }}{rules}"));
+    let told = text(&run(&["limits", "counted.yaml"], &folder).stdout);
+    assert!(told.contains("share, counted"), "{told}");
+}
+
+#[test]
 fn what_prevents_an_answer_is_exit_code_2() {
     let folder = Folder::new("limits-bad");
     assert_eq!(run(&["limits"], &folder).status.code(), Some(2), "no file");

@@ -14,6 +14,7 @@ mod http;
 mod kit;
 mod leases;
 mod limits;
+mod local;
 mod log;
 mod nginx;
 mod openapi;

@@ -113,3 +113,18 @@ fn what_only_the_store_can_hand_out_is_refused() {
     let log = Quota::sliding_window_log(1000, SECOND_US).unwrap();
     assert!(Consistency::lease(&log, 1, None).is_err());
 }
+
+#[test]
+fn who_decides_is_told_in_few_words() {
+    let quota = bucket(1000, 1000, SECOND_US);
+    for (how, told) in [
+        (Consistency::default(), "exact"),
+        (Consistency::lease(&quota, 4, None).unwrap(), "lease, 125ms"),
+        (Consistency::sync(&quota, None, 1).unwrap(), "sync, 100ms"),
+        (Consistency::sync(&quota, Some(250_000), 16).unwrap(), "sync, 250ms, 16 sub-shards"),
+        (Consistency::share(&quota, Some(4)).unwrap(), "share of 4"),
+        (Consistency::share(&quota, None).unwrap(), "share, counted"),
+    ] {
+        assert_eq!(how.to_string(), told);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollkeeper::{Amended, Charge, Limit, ManualClock, Tollkeeper};
+use tollkeeper::{Amended, Charge, Limit, ManualClock, Source, Tollkeeper};
 
 const DONE: Amended = Amended::Done { forgiven: 0 };
 
@@ -109,6 +109,28 @@ async fn mistakes_are_told_with_their_name() {
         told(Limit::fixed_window(1, "1h").burst(3)),
         "limit `api`: `burst` goes with a token bucket or gcra"
     );
+    for (limit, said) in [
+        (Limit::per_second(1).period("1s"), "`period` goes with `lease` or `sync`, behind it"),
+        (
+            Limit::per_second(1).share().period("1s"),
+            "`period` goes with `lease` or `sync`, behind it",
+        ),
+        (Limit::per_second(1000).lease().sub_shards(2), "`sub_shards` goes with `sync`, behind it"),
+        (
+            Limit::per_second(1000).lease().period("1s"),
+            "`lease`: a period of 1s does not suit the limit; expected 10ms to 125ms",
+        ),
+        (
+            Limit::per_second(10).sync().sub_shards(2),
+            "`sync`: 10 cannot be split over 2 keys; expected 1 to 1 of them",
+        ),
+    ] {
+        assert_eq!(told(limit), format!("limit `api`: {said}"));
+    }
+    let error = told(Limit::concurrency(5, "30s").share());
+    assert!(error.starts_with("limit `api`: `share`: not with concurrency"), "{error}");
+    let error = told(Limit::per_second(1000).lease().period("soon"));
+    assert!(error.starts_with("limit `api`: `soon`: "), "{error}");
     let limiter = Tollkeeper::memory().limit("api", Limit::per_second(1)).build();
     assert_eq!(
         limiter.check("apo", "alice").await.unwrap_err().to_string(),
@@ -117,5 +139,27 @@ async fn mistakes_are_told_with_their_name() {
     assert_eq!(
         limiter.check("api", "").await.unwrap_err().to_string(),
         "`key` is empty; expected 1 to 1024 bytes"
+    );
+}
+
+#[tokio::test]
+async fn who_decides_is_one_for_all_limits_of_a_name_and_nobody_else_in_memory() {
+    let (second, minute) = (Limit::per_second(1000), Limit::per_minute(10_000));
+    let built = |second, minute| {
+        let limiter = Tollkeeper::memory().limit("api", second).limit("api", minute);
+        limiter.clock(ManualClock::at(0)).try_build()
+    };
+    let error = built(second.clone().lease(), minute.clone()).unwrap_err().to_string();
+    assert_eq!(error, "limit `api`: its limits must all have the same `lease`, `sync` or `share`");
+    let limiter = built(second.lease(), minute.lease()).unwrap();
+    let decision = limiter.check_cost("api", "alice", 1000).await.unwrap();
+    assert!(decision.allowed(), "nothing is kept back");
+    assert_eq!(decision.source(), Source::Store);
+
+    let counted =
+        Tollkeeper::memory().limit("api", Limit::per_second(1)).nodes(2).count_nodes(true);
+    assert_eq!(
+        counted.try_build().unwrap_err().to_string(),
+        "`nodes` says how many there are, and `count_nodes` counts them"
     );
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod library;
+#[cfg(feature = "redis")]
+mod local;
 #[cfg(all(feature = "axum", feature = "redis"))]
 mod readme;
 #[cfg(feature = "redis")]

@@ -1,0 +1,90 @@
+//! What a store over another tells of itself.
+
+use std::time::Duration;
+
+use tokio::time::advance;
+use tollkeeper_core::{Check, Consistency};
+use tollkeeper_hybrid::Hybrid;
+use tollkeeper_testkit::faulty::Mood;
+
+use crate::store::{Common, PER_SECOND, Scene};
+
+/// Calls of a kind: made, and failed.
+fn calls(node: &Hybrid<Common>, kind: &str) -> (u64, u64) {
+    let stats = node.stats();
+    let calls = stats.calls.iter().find(|calls| calls.kind == kind).unwrap();
+    (calls.made, calls.failed)
+}
+
+fn keys(node: &Hybrid<Common>) -> [u64; 3] {
+    node.stats().keys.map(|(_, keys)| keys)
+}
+
+async fn pass(us: u64) {
+    // Whoever waits meanwhile wakes in between.
+    for _ in 0..us.div_ceil(10_000) {
+        advance(Duration::from_micros(10_000)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_drawn_and_given_back() {
+    let scene = Scene::new(1);
+    let node = &scene.nodes[0];
+    assert_eq!(keys(node), [0; 3]);
+    // One that is not busy is the store's.
+    scene.ask(0, Check { key: "cold", ..scene.check() }).await.unwrap();
+    assert_eq!((keys(node), calls(node, "draw")), ([0; 3], (0, 0)));
+    let asked = scene.common.0.calls();
+    scene.flood(PER_SECOND / 2, 1).await;
+    assert_eq!(keys(node), [1, 0, 0]);
+    let (drawn, failed) = calls(node, "draw");
+    let asked = u64::try_from(scene.common.0.calls() - asked).unwrap();
+    assert!(drawn > 1 && drawn <= asked && failed == 0, "{drawn} draws of {asked} calls");
+    // What was just drawn lives for so long that it is found when nobody comes.
+    while calls(node, "draw").0 == drawn {
+        scene.ask(0, scene.check()).await.unwrap();
+        advance(Duration::from_millis(2)).await;
+    }
+    pass(4_000_000).await;
+    assert_eq!((keys(node), calls(node, "give_back")), ([0; 3], (1, 0)));
+    assert_eq!((calls(node, "report"), calls(node, "count")), ((0, 0), (0, 0)));
+    assert_eq!(node.stats().nodes, None, "nobody counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_without_an_answer_are_counted() {
+    let mut scene = Scene::new(1);
+    scene.consistency = Consistency::sync(&scene.quota, None, 1).unwrap();
+    scene.flood(100, 1).await;
+    let node = &scene.nodes[0];
+    let (reports, failed) = calls(node, "report");
+    // Ten a second, the last of which may be on its way.
+    assert!((8..=10).contains(&reports) && failed == 0, "{reports} reports, {failed} failed");
+    assert_eq!((keys(node), calls(node, "draw")), ([0, 1, 0], (1, 0)));
+    for mood in [Mood::Refusing, Mood::Silent] {
+        let (made, failed) = calls(node, "report");
+        scene.common.0.set(mood);
+        scene.ask(0, scene.check()).await.ok();
+        pass(500_000).await;
+        let (later, failed_later) = calls(node, "report");
+        assert!(later > made && later - made == failed_later - failed, "{mood:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_counts_says_how_many_there_are() {
+    let mut scene = Scene::new(2);
+    scene.consistency = Consistency::share(&scene.quota, None).unwrap();
+    scene.nodes.iter().for_each(Hybrid::count_nodes);
+    pass(5_000_000).await;
+    assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
+    let node = &scene.nodes[0];
+    assert_eq!((keys(node), node.stats().nodes), ([0, 0, 1], Some(2)));
+    let (counted, failed) = calls(node, "count");
+    assert!((5..=6).contains(&counted) && failed == 0, "{counted} counts, {failed} failed");
+    scene.common.0.set(Mood::Refusing);
+    pass(3_000_000).await;
+    let (_, failed) = calls(node, "count");
+    assert!((2..=3).contains(&failed), "{failed} counts failed");
+}

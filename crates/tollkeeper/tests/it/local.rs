@@ -1,0 +1,64 @@
+//! Limits on a real server that this process decides.
+
+use std::time::Duration;
+
+use tollkeeper::{Limit, Source, Tollkeeper};
+use tollkeeper_testkit::redis_server::RedisServer;
+
+/// So long that only a server that never answers misses it.
+const AMPLE: Duration = Duration::from_secs(5);
+
+/// So much that all of it is used, and so slow that nothing flows in meanwhile.
+const PER_DAY: u64 = 1000;
+
+async fn limiter(server: &RedisServer, limit: Limit) -> Tollkeeper {
+    let limiter =
+        Tollkeeper::redis(&server.url()).limit("api", limit).nodes(2).timeout(AMPLE).build();
+    limiter.opened().await.unwrap();
+    limiter
+}
+
+/// Asks each in turn: how many were admitted, and how many were decided by `source`.
+async fn ask(limiters: &[&Tollkeeper], source: Source, times: usize) -> (u64, usize) {
+    let (mut admitted, mut by_source) = (0, 0);
+    for nth in 0..times {
+        let decision = limiters[nth % limiters.len()].check("api", "alice").await.unwrap();
+        admitted += u64::from(decision.allowed());
+        by_source += usize::from(decision.source() == source);
+    }
+    (admitted, by_source)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_two_limiters_lease_is_kept_with_few_calls() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let limit = Limit::per_day(PER_DAY).lease();
+    let (one, other) = (limiter(&server, limit.clone()).await, limiter(&server, limit).await);
+    let (admitted, leased) = ask(&[&one, &other], Source::Lease, 3000).await;
+    assert!((PER_DAY / 2..=PER_DAY).contains(&admitted), "{admitted} of {PER_DAY}");
+    assert!(leased > 2900, "{leased} of 3000 by units that were taken before");
+    let (_, asked) = ask(&[&one, &other], Source::Store, 100).await;
+    assert_eq!(asked, 0, "who is denied costs the server nothing either");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_told_to_the_server_is_decided_here() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let limit = Limit::per_day(PER_DAY).sync().period("1s").sub_shards(2);
+    let limiter = limiter(&server, limit).await;
+    let (admitted, synced) = ask(&[&limiter], Source::Sync, 300).await;
+    // The first one waits for the server.
+    assert!(admitted == 300 && synced > 290, "{admitted} admitted, {synced} here");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_is_had_without_a_server() {
+    let limit = Limit::fixed_window(PER_DAY, "1d").share();
+    let limiter = Tollkeeper::redis("redis://127.0.0.1:1")
+        .limit("api", limit)
+        .nodes(2)
+        .timeout(AMPLE)
+        .build();
+    let (_, shared) = ask(&[&limiter], Source::Share, 300).await;
+    assert_eq!(shared, 300);
+}
