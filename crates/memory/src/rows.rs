@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollkeeper_core::{Algorithm, Bucket, Quota};
 
@@ -88,6 +89,8 @@ type Level = Box<[OnceLock<Row>]>;
 
 #[derive(Debug)]
 pub(crate) struct Rows {
+    /// The units of the first level, as far as it has rows: all that a decision needs of them.
+    units: [[AtomicU64; 2]; FIRST],
     /// The first level lies here: hardly any store has more rows.
     first: [OnceLock<Row>; FIRST],
     levels: [OnceLock<Level>; LEVELS - 1],
@@ -96,7 +99,26 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new(random: RandomState) -> Self {
-        Self { first: [const { OnceLock::new() }; FIRST], levels: Default::default(), random }
+        let units = [const { [const { AtomicU64::new(0) }; 2] }; FIRST];
+        Self {
+            units,
+            first: [const { OnceLock::new() }; FIRST],
+            levels: Default::default(),
+            random,
+        }
+    }
+
+    /// The unit of a row. To who does not hold the lock of a state of that row, parts of it may still
+    /// seem to be 0; then it is the unit of no quota.
+    #[inline]
+    pub(crate) fn unit(&self, row: RowId) -> Option<Unit> {
+        match self.units.get(usize::from(row.0)) {
+            Some([size, drain]) => {
+                let [size, drain] = [size, drain].map(|part| part.load(Ordering::Relaxed));
+                Some(Unit { size, drain })
+            }
+            None => self.get(row).map(|row| row.unit),
+        }
     }
 
     #[inline]
@@ -137,6 +159,10 @@ impl Rows {
                 let at = at.unwrap_or(0);
                 if rows[at].get_or_init(row).is(limit, algorithm, unit) {
                     let number = size - FIRST + at;
+                    if let Some([size, drain]) = self.units.get(number) {
+                        size.store(unit.size, Ordering::Relaxed);
+                        drain.store(unit.drain, Ordering::Relaxed);
+                    }
                     return u16::try_from(number).ok().map(RowId);
                 }
             }

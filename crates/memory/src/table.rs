@@ -8,10 +8,9 @@ use tollkeeper_core::{Check, Clock};
 
 use crate::settings::Settings;
 use crate::shard::{Common, Id, Keys, Shard};
-use crate::turn::Turns;
 
-/// Keys a shard is meant for; below it there is one. A shard that grows moves all of its keys, so
-/// that more of them would be a pause.
+/// The most keys that a shard is meant for. One that grows moves all of its keys, which takes about
+/// 160 instructions each: more of them would be a pause.
 const KEYS_PER_SHARD: usize = 8192;
 const MAX_SHARDS: usize = 1 << 16;
 
@@ -19,7 +18,6 @@ const MAX_SHARDS: usize = 1 << 16;
 pub(crate) struct Table {
     shards: Box<[Shard]>,
     pub(crate) common: Common,
-    pub(crate) turns: Turns,
     pub(crate) keys: AtomicUsize,
     pub(crate) reservations: AtomicUsize,
     /// The shard that is swept next, whoever calls.
@@ -28,7 +26,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let shards = settings.max_keys / KEYS_PER_SHARD;
+        let shards = settings.max_keys.div_ceil(KEYS_PER_SHARD);
         let shards = shards.clamp(1, MAX_SHARDS).next_power_of_two();
         // Keys are spread at random: half as many more than its share is more than a shard ever gets.
         let share = settings.max_keys.div_ceil(shards);
@@ -38,7 +36,6 @@ impl Table {
         Self {
             shards: (0..shards).map(shard).collect(),
             common: Common::new(&random),
-            turns: Turns::default(),
             keys: AtomicUsize::new(0),
             reservations: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
