@@ -45,9 +45,15 @@ pub struct Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
     pub(crate) met: Box<Met>,
-    pub(crate) answer: Answer,
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Box<Handle>>,
+    pub(crate) decided: Decided,
+}
+
+/// What was decided, and what each limit did if it was without the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    pub(crate) answer: Answer,
     /// What each limit did without the store; empty where the store decided.
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
     /// What became of each limit, where they lie in several parts of the store.
@@ -56,6 +62,13 @@ pub(crate) struct Inner {
     pub(crate) again: bool,
     /// Whether it was decided here, with leave of the store.
     pub(crate) here: bool,
+}
+
+impl Decided {
+    /// What the store has decided, by itself and just now.
+    pub(crate) fn by_store(answer: Answer) -> Self {
+        Self { answer, choices: SmallVec::new(), apart: None, again: false, here: false }
+    }
 }
 
 /// One limit's own numbers, with its names.
@@ -125,14 +138,14 @@ impl Verdict {
     /// Who decided; of several parts, who decided the limit that binds.
     #[must_use]
     pub fn source(&self) -> Source {
-        if self.inner.again {
+        if self.inner.decided.again {
             return Source::Cache;
         }
-        if self.inner.here {
+        if self.inner.decided.here {
             return Source::Lease;
         }
-        let local = match &self.inner.apart {
-            None => !self.inner.choices.is_empty(),
+        let local = match &self.inner.decided.apart {
+            None => !self.inner.decided.choices.is_empty(),
             Some(fates) => fates.get(self.inner.decision.binding).is_some_and(|fate| fate.local),
         };
         if local { Source::Fallback } else { Source::Store }
@@ -141,7 +154,7 @@ impl Verdict {
     /// Whether its limits lie in several parts of the store, and so were not decided in one step.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.inner.apart.is_some()
+        self.inner.decided.apart.is_some()
     }
 
     /// Whether it was denied only because the store gave no answer and a rule fails closed.
@@ -153,7 +166,7 @@ impl Verdict {
 
     /// Every limit that the request met, with its own numbers.
     pub fn limits(&self) -> impl Iterator<Item = LimitVerdict<'_>> {
-        let numbers = self.inner.met.limits().zip(self.inner.answer.outcomes()).enumerate();
+        let numbers = self.inner.met.limits().zip(self.inner.decided.answer.outcomes()).enumerate();
         numbers.map(|(nth, (met, outcome))| LimitVerdict {
             rule: met.rule,
             name: met.limit,
@@ -166,15 +179,17 @@ impl Verdict {
     }
 
     fn choice(&self, nth: usize, met: &MetLimit<'_>) -> Option<OnFailure> {
-        let Some(fates) = &self.inner.apart else { return self.inner.choices.get(nth).copied() };
+        let Some(fates) = &self.inner.decided.apart else {
+            return self.inner.decided.choices.get(nth).copied();
+        };
         let standing = self.inner.met.policy().store().on_failure;
         let local = fates.get(nth).is_some_and(|fate| fate.local);
         local.then(|| met.on_failure.unwrap_or(standing))
     }
 
     fn charged_at_us(&self, nth: usize, outcome: &Outcome) -> Option<u64> {
-        match &self.inner.apart {
-            None => self.inner.answer.charged_at_us.filter(|_| outcome.allowed),
+        match &self.inner.decided.apart {
+            None => self.inner.decided.answer.charged_at_us.filter(|_| outcome.allowed),
             Some(fates) => fates.get(nth).and_then(|fate| fate.charged_at_us),
         }
     }
