@@ -228,7 +228,7 @@ fn multiplied(one: u128, other: u128) -> u128 {
     let [upper, above] = halves(middle);
     // What is above counts 2^128, which is 2, and the highest bit below it 2^127, which is 1.
     let most = times(one_high, high) + u128::from(above);
-    (2 * most | u128::from(upper >> 63)) + (whole(least, upper) & P)
+    2 * most + u128::from(upper >> 63) + (whole(least, upper) & P)
 }
 
 #[inline]

@@ -128,3 +128,17 @@ impl<'a> Locked<'a> {
         &mut self.guards[found.unwrap_or(0)].1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_shard_is_meant_for_more_keys_than_one_should_move() {
+        for max_keys in [1, 8191, 8192, 8193, 16_383, 16_384, 24_575, 1_000_000] {
+            let table = Table::new(&Settings { max_keys, ..Settings::default() });
+            let share = max_keys.div_ceil(table.shards.len());
+            assert!(share <= KEYS_PER_SHARD, "{share} of {max_keys}");
+        }
+    }
+}
