@@ -174,11 +174,8 @@ impl Bucket {
             nearest: rate.nearest(most / capacity),
         };
         let narrow = |number| u64::try_from(number).ok().and_then(NonZeroU64::new);
-        let unit = narrow(rate.per_us()).ok_or_else(inexact)?;
-        if unit.get() > most / capacity {
-            return Err(inexact());
-        }
-        let drain = narrow(rate.units()).ok_or_else(inexact)?;
+        let unit = narrow(rate.per_us()).filter(|unit| unit.get() <= most / capacity);
+        let (unit, drain) = (unit.ok_or_else(inexact)?, narrow(rate.units()).ok_or_else(inexact)?);
         Ok(Self { capacity, drain, unit })
     }
 
