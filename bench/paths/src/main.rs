@@ -34,7 +34,8 @@ const LIMIT: &str = "1000000/s";
 type Walk = fn(u64);
 
 /// Every path, by its name.
-const PATHS: [(&str, Walk); 8] = [
+const PATHS: [(&str, Walk); 9] = [
+    ("check-bucket", check),
     ("decide-bucket", |times| decide(times, Algorithm::TokenBucket)),
     ("decide-fixed-window", |times| decide(times, Algorithm::FixedWindow)),
     ("decide-sliding-counter", |times| decide(times, Algorithm::SlidingWindowCounter)),
@@ -66,6 +67,16 @@ fn main() -> ExitCode {
 /// as long as that takes.
 fn store() -> MemoryStore<ManualClock> {
     MemoryStore::new(Settings::default(), ManualClock::at(1_763_000_000_000_000))
+}
+
+/// A store decides for a key that it knows, by the shortest way.
+fn check(times: u64) {
+    let store = store();
+    let quota = LIMIT.parse::<ShortLimit>().unwrap().quota(Some(Algorithm::Gcra)).unwrap();
+    for _ in 0..times {
+        let check = Check::new("api", &quota, black_box("user:12345"), 1);
+        assert!(store.check_now(&check).unwrap().outcome.allowed);
+    }
 }
 
 /// A store decides for a key that it knows.
@@ -130,7 +141,9 @@ fn write_headers(times: u64) {
 fn handle(times: u64, limited: bool) {
     let engine = engine(", key: \"header:x-api-key\"");
     let app = Router::new().route("/", get(async || "hello"));
-    let mut app = if limited { app.layer(RateLimitLayer::new(Arc::new(engine))) } else { app };
+    let app = if limited { app.layer(RateLimitLayer::new(Arc::new(engine))) } else { app };
+    // As axum's own server does: layers are put on once, and not for each request.
+    let mut app: Router = app.with_state(());
     let peer: SocketAddr = ([203, 0, 113, 9], 4711).into();
     let request = || {
         let request = Request::builder().uri("/").header("x-api-key", "key-4711");

@@ -3,7 +3,7 @@
 
 use crate::table::{Table, bar_shown};
 
-use super::contestants::{Contestant, GovernorAhash, Ours};
+use super::contestants::{Contestant, GovernorAhash, Nobody, Ours};
 use super::thread_ns;
 use super::traffic::{Traffic, write_key};
 
@@ -41,6 +41,14 @@ pub(crate) fn run() -> Vec<Table> {
     let (before, governor) = (resident_bytes(), GovernorAhash::default());
     growing.row(&insert("governor + ahash", &governor, 1_000_000, before));
     drop(stay);
+    let mut nobody = insert("nobody", &Nobody, 10_000_000, resident_bytes());
+    // Of whom nothing is demanded.
+    [2, 3, 5].into_iter().for_each(|cell| nobody[cell].clear());
+    growing.row(&nobody);
+    growing.note(
+        "Nobody decides nothing: what of its calls is above a microsecond is the machine's doing, by \
+         interrupts and by a host that counts what it takes away as the thread's own time.",
+    );
     let title = "A million new keys, and the same again: ns of processor time";
     let mut known = Table::new(title, &["", "new", "known", "ratio", "bar"]);
     known.row(&against_known("tollkeeper", &Ours::sized(Ours::bucket(), 2_000_000)));

@@ -63,24 +63,27 @@ impl<'a> Request<'a> {
         checks: impl IntoIterator<Item = Check<'a>>,
         ticket: Option<Ticket>,
     ) -> Result<Self, RequestError> {
-        let mut merged: SmallVec<[Check<'a>; 4]> = SmallVec::new();
-        for check in checks {
-            validate(&check, ticket)?;
-            if let Some(met) = merged.iter_mut().find(|other| other.same_state(&check)) {
-                met.cost = met.cost.saturating_add(check.cost);
-                continue;
-            }
-            if merged.len() == MAX_CHECKS {
-                return Err(RequestError::TooManyChecks);
-            }
-            merged.push(check);
-        }
         if let Some(us) = ticket.and_then(|ticket| ticket.reserve_for_us)
             && !(1..=MAX_RESERVATION_US).contains(&us)
         {
             return Err(RequestError::ReservationLife { us });
         }
-        Ok(Self { checks: merged, ticket })
+        let mut request = Self { checks: SmallVec::new(), ticket };
+        checks.into_iter().try_for_each(|check| request.add(check))?;
+        Ok(request)
+    }
+
+    /// Lets the request meet another limit, or more of one that it meets.
+    #[inline]
+    pub fn add(&mut self, check: Check<'a>) -> Result<(), RequestError> {
+        validate(&check, self.ticket)?;
+        let full = self.checks.len() == MAX_CHECKS;
+        match self.checks.iter_mut().find(|other| other.same_state(&check)) {
+            Some(met) => met.cost = met.cost.saturating_add(check.cost),
+            None if full => return Err(RequestError::TooManyChecks),
+            None => self.checks.push(check),
+        }
+        Ok(())
     }
 
     /// The limits, each once.

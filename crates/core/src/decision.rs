@@ -114,7 +114,9 @@ impl Answer {
     #[must_use]
     pub fn fold(&self) -> Option<Decision> {
         let enforcing = |outcome: &Outcome| !outcome.shadow;
-        let binding = if self.allowed {
+        let binding = if self.outcomes.len() == 1 {
+            Some(0)
+        } else if self.allowed {
             let all_shadow = !self.outcomes.iter().any(enforcing);
             let candidates = self.outcomes.iter().enumerate();
             tightest(candidates.filter(|(_, outcome)| all_shadow || enforcing(outcome)))

@@ -8,6 +8,7 @@ mod error;
 pub use error::QuotaError;
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use crate::algorithm::Algorithm;
 use crate::limits::{EXACT, MAX_WINDOW_COUNT};
@@ -162,8 +163,8 @@ impl fmt::Display for Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     capacity: u64,
-    drain: u64,
-    unit: u64,
+    drain: NonZeroU64,
+    unit: NonZeroU64,
 }
 
 impl Bucket {
@@ -186,11 +187,9 @@ impl Bucket {
             capacity,
             nearest: rate.nearest(most / capacity),
         };
-        let unit = u64::try_from(rate.per_us()).map_err(|_| inexact())?;
-        if unit > most / capacity {
-            return Err(inexact());
-        }
-        let drain = u64::try_from(rate.units()).map_err(|_| inexact())?;
+        let narrow = |number| u64::try_from(number).ok().and_then(NonZeroU64::new);
+        let unit = narrow(rate.per_us()).filter(|unit| unit.get() <= most / capacity);
+        let (unit, drain) = (unit.ok_or_else(inexact)?, narrow(rate.units()).ok_or_else(inexact)?);
         Ok(Self { capacity, drain, unit })
     }
 
@@ -205,14 +204,14 @@ impl Bucket {
     #[must_use]
     #[inline]
     pub fn drain(&self) -> u64 {
-        self.drain
+        self.drain.get()
     }
 
     /// Debt that one unit adds: P in lowest terms.
     #[must_use]
     #[inline]
     pub fn unit(&self) -> u64 {
-        self.unit
+        self.unit.get()
     }
 
     /// The rate for a person: per second, minute, hour or day where that is whole, else in lowest
@@ -220,19 +219,19 @@ impl Bucket {
     #[must_use]
     pub fn rate_text(&self) -> String {
         for (name, seconds) in [("s", 1), ("min", 60), ("h", 3_600), ("day", 86_400)] {
-            let count = u128::from(self.drain) * seconds * 1_000_000;
-            if count.is_multiple_of(u128::from(self.unit)) {
-                return format!("{}/{name}", count / u128::from(self.unit));
+            let count = u128::from(self.drain.get()) * seconds * 1_000_000;
+            if count.is_multiple_of(u128::from(self.unit.get())) {
+                return format!("{}/{name}", count / u128::from(self.unit.get()));
             }
         }
-        format!("{}/{}", self.drain, format_duration(self.unit))
+        format!("{}/{}", self.drain, format_duration(self.unit.get()))
     }
 
     /// The debt of a bucket that has nothing left: B · P.
     #[must_use]
     #[inline]
     pub fn full_debt(&self) -> u64 {
-        self.capacity * self.unit
+        self.capacity * self.unit.get()
     }
 }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use smallvec::SmallVec;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
-use tollkeeper_core::{Answer, Request, Store, StoreError, Ticket, validate_key};
-use tollkeeper_policy::{OnFailure, Policy};
+use tollkeeper_core::{Request, Store, StoreError, Ticket, validate_key};
+use tollkeeper_policy::Policy;
 
 use crate::ask::{Ask, GLOBAL_KEY};
 use crate::denied::{Denied, Hearsay};
@@ -18,9 +17,9 @@ use crate::guards::Guards;
 use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
 use crate::observe::{Deaf, Observer};
-use crate::parts::{Fate, Spread, Which, spread};
+use crate::parts::{Spread, Which, spread};
 use crate::timer::Timer;
-use crate::verdict::{Inner, Verdict};
+use crate::verdict::{Decided, Inner, Verdict};
 
 mod admin;
 mod amend;
@@ -62,18 +61,6 @@ struct Ready {
 /// What a store has to be waited for to decide.
 #[derive(Debug)]
 pub struct Undecided(Box<Ready>);
-
-/// What was decided, and what each limit did if it was without the store.
-struct Decided {
-    answer: Answer,
-    choices: SmallVec<[OnFailure; 4]>,
-    /// What became of each limit, where they lie in several parts of the store.
-    apart: Option<Box<[Fate]>>,
-    /// Whether it is what the store said to an earlier request, and still holds.
-    again: bool,
-    /// Whether it was decided here, with leave of the store.
-    here: bool,
-}
 
 impl<S: Store> Engine<S> {
     /// Decides by `policy`, on a store that cannot fail, such as the embedded one.
@@ -217,7 +204,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let (answers, problems) = {
             let requests = ready.iter().map(|ready| {
                 let ready = ready.as_ref().map_err(Clone::clone)?;
-                ready.met.request(ready.ticket)
+                ready.met.request(ready.ticket).map_err(EngineError::from)
             });
             let (valid, problems): (Vec<_>, Vec<_>) = requests
                 .map(|request| match request {
@@ -232,7 +219,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         let missing = || Err(StoreError::may_have_run("no answer came"));
         let told = ready.into_iter().zip(problems).map(|(ready, problem)| match problem {
             Some(problem) => Err(problem),
-            None => self.verdict(ready?, by_store(answers.next().unwrap_or_else(missing)?)),
+            None => {
+                self.verdict(ready?, Decided::by_store(answers.next().unwrap_or_else(missing)?))
+            }
         });
         told.collect()
     }
@@ -303,10 +292,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         }
         let answered = match ready.met.request(ready.ticket) {
             Ok(request) => self.store.decide_at_once(&request),
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Ok(Err(error.into())),
         };
         match answered {
-            Some(Ok(answer)) => Ok(self.verdict(ready, Decided { here, ..by_store(answer) })),
+            Some(Ok(answer)) => {
+                Ok(self.verdict(ready, Decided { here, ..Decided::by_store(answer) }))
+            }
             Some(Err(error)) => Ok(Err(error.into())),
             None => Err(Undecided(Box::new(ready))),
         }
@@ -317,7 +308,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             None => {
                 let request = ready.met.request(ready.ticket)?;
                 match spread(&self.store, request.checks()) {
-                    Spread::One(_) => by_store(self.store.decide_one(&request).await?),
+                    Spread::One(_) => Decided::by_store(self.store.decide_one(&request).await?),
                     Spread::Several(pieces) => self.decide_apart(&request, &pieces).await?,
                 }
             }
@@ -343,7 +334,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         if most_us > 0
             && let Some(answer) = denied.find(request.checks(), sent_us)
         {
-            return Ok(Decided { again: true, ..by_store(answer) });
+            return Ok(Decided { again: true, ..Decided::by_store(answer) });
         }
         let shard = match spread(&self.store, request.checks()) {
             Spread::One(part) => part.shard,
@@ -358,29 +349,28 @@ impl<S: Store, L: Store> Engine<S, L> {
             Ok(answer) => {
                 fallback.learn(asked, &answer).await;
                 denied.learn(request.checks(), &answer, sent_us, most_us);
-                Ok(by_store(answer))
+                Ok(Decided::by_store(answer))
             }
             // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
                 let answer = fallback.decide(asked, &self.store).await?;
-                Ok(Decided { choices: asked.choices(), ..by_store(answer) })
+                Ok(Decided { choices: asked.choices(), ..Decided::by_store(answer) })
             }
         }
     }
 
     fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
-        let Decided { answer, choices, apart, again, here } = decided;
-        let decision = answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
-        let mut handle = ready.handle.filter(|_| answer.charged_at_us.is_some());
+        let decision =
+            decided.answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
+        let Ready { met, handle, .. } = ready;
+        let mut handle = handle.filter(|_| decided.answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle {
-            handle.local = !choices.is_empty();
-            if let Some(fates) = &apart {
-                handle.mark_local(ready.met.limits().zip(fates).filter(|(_, fate)| fate.local));
+            handle.local = !decided.choices.is_empty();
+            if let Some(fates) = &decided.apart {
+                handle.mark_local(met.limits().zip(fates).filter(|(_, fate)| fate.local));
             }
         }
-        let met = ready.met;
-        let inner = Inner { met, answer, decision, handle, choices, apart, again, here };
-        let verdict = Verdict { inner: Box::new(inner) };
+        let verdict = Verdict { inner: Box::new(Inner { met, decision, handle, decided }) };
         self.observer.decided(&verdict);
         Ok(verdict)
     }
@@ -407,10 +397,6 @@ fn ready(
     let (target, key) = name(&met);
     let handle = Some(Box::new(Handle { kind, id, target, key, local: false }));
     Ok(Ready { met, ticket: Some(Ticket { id, reserve_for_us }), handle })
-}
-
-fn by_store(answer: Answer) -> Decided {
-    Decided { answer, choices: SmallVec::new(), apart: None, again: false, here: false }
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Algorithm, Check, Consistency, Quota, Request, ShortLimit, Ticket, format_duration,
+    Algorithm, Check, Consistency, Quota, Request, RequestError, ShortLimit, Ticket,
+    format_duration,
 };
 use tollkeeper_policy::{CompactString, Limit, Meeting, Met as MetRule, OnFailure, Policy, Rule};
 
@@ -136,27 +137,21 @@ impl Met {
 
     /// The limits, in the order of the file.
     pub(crate) fn limits(&self) -> impl Iterator<Item = MetLimit<'_>> {
-        let (mut nth, mut limit) = (0, 0);
-        std::iter::from_fn(move || match &self.found {
-            Found::Rules(rules) => loop {
-                let met = rules.get(nth)?;
-                let rule = &self.policy.rules()[met.rule];
-                if let Some(found) = rule.limits_of(met.tier).get(limit) {
-                    limit += 1;
-                    return Some(of_rule(rule, met, found));
-                }
-                (nth, limit) = (nth + 1, 0);
-            },
+        let (rules, inline) = match &self.found {
+            Found::Rules(rules) => (rules.as_slice(), None),
             Found::Inline { name, quota, key, cost } => {
-                nth += 1;
                 let (rule, on_failure, shadow) = (INLINE, None, false);
-                let (limit, key, cost) = (name.as_str(), key.as_str(), *cost);
-                let consistency = Consistency::Exact;
+                let (limit, cost, consistency) = (name.as_str(), *cost, Consistency::Exact);
                 let met =
                     MetLimit { rule, limit, quota, key, cost, shadow, consistency, on_failure };
-                (nth == 1).then_some(met)
+                ([].as_slice(), Some(met))
             }
-        })
+        };
+        let of_rules = rules.iter().flat_map(|met| {
+            let rule = &self.policy.rules()[met.rule];
+            rule.limits_of(met.tier).iter().map(move |limit| of_rule(rule, met, limit))
+        });
+        of_rules.chain(inline)
     }
 
     /// The policy by which it was found.
@@ -206,11 +201,26 @@ impl Met {
     }
 
     /// All of it as one request to a store.
-    pub(crate) fn request(&self, ticket: Option<Ticket>) -> Result<Request<'_>, EngineError> {
-        let checks = self
-            .limits()
-            .map(|met| Check { consistency: met.consistency, ..met.check(met.quota, met.cost) });
-        Ok(Request::new(checks, ticket)?)
+    pub(crate) fn request<'a>(
+        &'a self,
+        ticket: Option<Ticket>,
+    ) -> Result<Request<'a>, RequestError> {
+        let mut request = Request::new([], ticket)?;
+        let mut add = |met: MetLimit<'a>| {
+            request.add(Check { consistency: met.consistency, ..met.check(met.quota, met.cost) })
+        };
+        match &self.found {
+            // Without an iterator of both, which costs as much as all the rest.
+            Found::Rules(rules) => {
+                for met in rules {
+                    let rule = &self.policy.rules()[met.rule];
+                    let mut limits = rule.limits_of(met.tier).iter();
+                    limits.try_for_each(|limit| add(of_rule(rule, met, limit)))?;
+                }
+            }
+            Found::Inline { .. } => self.limits().try_for_each(add)?,
+        }
+        Ok(request)
     }
 }
 

@@ -51,9 +51,15 @@ pub struct Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
     pub(crate) met: Box<Met>,
-    pub(crate) answer: Answer,
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Box<Handle>>,
+    pub(crate) decided: Decided,
+}
+
+/// What was decided, and what each limit did if it was without the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    pub(crate) answer: Answer,
     /// What each limit did without the store; empty where the store decided.
     pub(crate) choices: SmallVec<[OnFailure; 4]>,
     /// What became of each limit, where they lie in several parts of the store.
@@ -62,6 +68,13 @@ pub(crate) struct Inner {
     pub(crate) again: bool,
     /// Whether it was decided here, with leave of the store.
     pub(crate) here: bool,
+}
+
+impl Decided {
+    /// What the store has decided, by itself and just now.
+    pub(crate) fn by_store(answer: Answer) -> Self {
+        Self { answer, choices: SmallVec::new(), apart: None, again: false, here: false }
+    }
 }
 
 /// One limit's own numbers, with its names.
@@ -142,10 +155,10 @@ impl Verdict {
     /// Who decided; of several parts, who decided the limit that binds.
     #[must_use]
     pub fn source(&self) -> Source {
-        if self.inner.again {
+        if self.inner.decided.again {
             return Source::Cache;
         }
-        if self.inner.here {
+        if self.inner.decided.here {
             let binding = self.inner.met.limits().nth(self.inner.decision.binding);
             return match binding.map(|limit| limit.consistency) {
                 Some(Consistency::Sync { .. }) => Source::Sync,
@@ -153,8 +166,8 @@ impl Verdict {
                 _ => Source::Lease,
             };
         }
-        let local = match &self.inner.apart {
-            None => !self.inner.choices.is_empty(),
+        let local = match &self.inner.decided.apart {
+            None => !self.inner.decided.choices.is_empty(),
             Some(fates) => fates.get(self.inner.decision.binding).is_some_and(|fate| fate.local),
         };
         if local { Source::Fallback } else { Source::Store }
@@ -163,7 +176,7 @@ impl Verdict {
     /// Whether its limits lie in several parts of the store, and so were not decided in one step.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.inner.apart.is_some()
+        self.inner.decided.apart.is_some()
     }
 
     /// Whether it was denied only because the store gave no answer and a rule fails closed.
@@ -175,7 +188,7 @@ impl Verdict {
 
     /// Every limit that the request met, with its own numbers.
     pub fn limits(&self) -> impl Iterator<Item = LimitVerdict<'_>> {
-        let numbers = self.inner.met.limits().zip(self.inner.answer.outcomes()).enumerate();
+        let numbers = self.inner.met.limits().zip(self.inner.decided.answer.outcomes()).enumerate();
         numbers.map(|(nth, (met, outcome))| LimitVerdict {
             rule: met.rule,
             name: met.limit,
@@ -190,7 +203,7 @@ impl Verdict {
     /// Every rule that the request met, with the key that it has there.
     pub fn counted(&self) -> impl Iterator<Item = Counted<'_>> {
         let refuses = |outcome: &Outcome| !outcome.allowed && !outcome.shadow;
-        let limits = self.inner.met.limits().zip(self.inner.answer.outcomes());
+        let limits = self.inner.met.limits().zip(self.inner.decided.answer.outcomes());
         let mut limits = limits.peekable();
         std::iter::from_fn(move || {
             let (first, outcome) = limits.next()?;
@@ -204,15 +217,17 @@ impl Verdict {
     }
 
     fn choice(&self, nth: usize, met: &MetLimit<'_>) -> Option<OnFailure> {
-        let Some(fates) = &self.inner.apart else { return self.inner.choices.get(nth).copied() };
+        let Some(fates) = &self.inner.decided.apart else {
+            return self.inner.decided.choices.get(nth).copied();
+        };
         let standing = self.inner.met.policy().store().on_failure;
         let local = fates.get(nth).is_some_and(|fate| fate.local);
         local.then(|| met.on_failure.unwrap_or(standing))
     }
 
     fn charged_at_us(&self, nth: usize, outcome: &Outcome) -> Option<u64> {
-        match &self.inner.apart {
-            None => self.inner.answer.charged_at_us.filter(|_| outcome.allowed),
+        match &self.inner.decided.apart {
+            None => self.inner.decided.answer.charged_at_us.filter(|_| outcome.allowed),
             Some(fates) => fates.get(nth).and_then(|fate| fate.charged_at_us),
         }
     }

@@ -1,9 +1,8 @@
 //! One request, decided under its locks: look at every limit, then charge all or none.
 
 use smallvec::SmallVec;
-use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
 use tollkeeper_core::{
-    Admission, Answer, Check, Clock, Outcome, Quota, Request, State, Step, StoreError, Ticket,
+    Admission, Answer, Check, Clock, Outcome, Request, State, Step, StoreError, Ticket,
 };
 
 use crate::fingerprint::Fingerprint;
@@ -14,6 +13,7 @@ use crate::room::{Room, RoomMaker};
 use crate::shard::{Id, Keys, Reservation, Under};
 use crate::store::MemoryStore;
 use crate::table::{Early, Locked};
+use crate::turn;
 
 /// What one limit decided by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub struct Checked {
     pub charged: bool,
     /// The limit's numbers.
     pub outcome: Outcome,
+}
+
+impl Checked {
+    #[inline]
+    fn answer(self) -> Answer {
+        Answer::one(self.now_us, self.charged, self.outcome)
+    }
 }
 
 /// What one limit says, and whether it is to be written.
@@ -50,32 +57,34 @@ impl<C: Clock> MemoryStore<C> {
         request: &Request<'_>,
         touched: &mut usize,
     ) -> Result<Answer, StoreError> {
-        match (request.checks(), request.ticket()) {
-            (_, Some(Ticket { reserve_for_us: Some(_), .. })) => {}
-            ([check], ticket) => {
-                let id = self.table.id(check);
-                let permit = ticket.map_or(0, |ticket| ticket.id);
-                let Checked { now_us, charged, outcome } = match self.decide_known(id, check) {
-                    Ok(checked) => checked,
-                    Err(early) => self.decide_locked(early, id, check, permit, touched),
-                };
-                return Ok(Answer::one(now_us, charged, outcome));
-            }
-            _ => {}
+        let [check] = request.checks() else { return self.decide_all(request, touched) };
+        if request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
+            return self.decide_all(request, touched);
         }
-        self.decide_all(request, touched)
+        let id = self.table.id(check);
+        // In both ways written down where it is to be, and not before.
+        match self.decide_known(id, check) {
+            Ok(checked) => Ok(checked.answer()),
+            Err(early) => {
+                Ok(self.decide_locked(early, id, check, request.ticket(), touched).answer())
+            }
+        }
     }
 
-    /// Decides one limit that may be no request; `None` if it is none.
+    /// Decides one limit that may be no request.
     #[inline]
-    pub(crate) fn check(&self, check: &Check<'_>) -> Option<Checked> {
+    pub(crate) fn check(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
         let id = self.table.id(check);
-        match self.decide_known(id, check) {
-            // What is known was a request.
-            Ok(checked) => Some(checked),
-            Err(early) => {
-                is_request(check).then(|| self.decide_locked(early, id, check, 0, &mut 0))
-            }
+        // What is known was a request. Who is not gets a check of its own, part by part, so that
+        // this one need not be written down.
+        self.decide_known(id, check).or_else(|early| self.check_new(early, id, Check { ..*check }))
+    }
+
+    #[inline(never)]
+    fn check_new(&self, early: Early, id: Id, check: Check<'_>) -> Result<Checked, StoreError> {
+        match Request::new([check], None) {
+            Ok(_) => Ok(self.decide_locked(early, id, &check, None, &mut 0)),
+            Err(error) => Err(StoreError::did_not_run(error.to_string())),
         }
     }
 
@@ -89,7 +98,7 @@ impl<C: Clock> MemoryStore<C> {
         let Some((step, now_us)) = spot.and_then(|spot| self.step(spot, early, id, check)) else {
             return Err(early);
         };
-        if self.table.turns.is_due() {
+        if turn::is_due() {
             self.sweep_next(now_us);
         }
         let outcome = Outcome::of_step(check.quota, &step, check.shadow);
@@ -100,7 +109,7 @@ impl<C: Clock> MemoryStore<C> {
     fn step(&self, spot: Spot<'_>, early: Early, id: Id, check: &Check<'_>) -> Option<(Step, u64)> {
         let held = spot.lock(id.fingerprint)?;
         let packed = held.state();
-        let unit = self.table.common.rows.get(packed.row())?.unit;
+        let unit = self.table.common.rows.unit(packed.row())?;
         let now_us = |seen_us| early.now_us(&self.clock, seen_us);
         let Stepped { step, packed, now_us } =
             packed.step(check.quota, unit, check.cost, now_us)?;
@@ -125,9 +134,10 @@ impl<C: Clock> MemoryStore<C> {
         early: Early,
         id: Id,
         check: &Check<'_>,
-        permit: u128,
+        ticket: Option<Ticket>,
         touched: &mut usize,
     ) -> Checked {
+        let permit = ticket.map_or(0, |ticket| ticket.id);
         let mut shard = self.table.shard_of(id).lock();
         let seen_us = shard.seen_us(id, &self.table.common);
         let now_us = early.now_us(&self.clock, seen_us);
@@ -142,7 +152,7 @@ impl<C: Clock> MemoryStore<C> {
             }
             None => self.take_new(&mut shard, &mut rooms, id, check, permit, now_us),
         };
-        if self.table.turns.is_due() {
+        if turn::is_due() {
             rooms.sweep(&mut shard);
             drop(shard);
             rooms.sweep_next();
@@ -184,6 +194,7 @@ impl<C: Clock> MemoryStore<C> {
         (false, outcome(&state, admission))
     }
 
+    #[inline(never)]
     fn decide_all(&self, request: &Request<'_>, touched: &mut usize) -> Result<Answer, StoreError> {
         let checks = request.checks();
         let mut locked = self.table.lock_all(checks);
@@ -191,7 +202,7 @@ impl<C: Clock> MemoryStore<C> {
         let now_us = locked.now_us(&self.clock);
         let mut rooms = self.rooms(now_us);
 
-        let due = (0..checks.len()).find(|_| self.table.turns.is_due());
+        let due = (0..checks.len()).find(|_| turn::is_due());
         if let Some(at) = due {
             rooms.sweep(locked.shard(locked.ids[at]));
         }
@@ -288,13 +299,6 @@ impl<C: Clock> MemoryStore<C> {
         });
         left.unwrap_or_else(|| outcome(&State::fresh(check.quota, now_us)))
     }
-}
-
-/// Whether a check is a request by itself. Permits need a name, which it has not.
-fn is_request(check: &Check<'_>) -> bool {
-    (1..=MAX_NAME_BYTES).contains(&check.limit.len())
-        && (1..=MAX_KEY_BYTES).contains(&check.key.len())
-        && !matches!(check.quota, Quota::Concurrency(_))
 }
 
 /// Takes a place for every new key, and for every reservation. Leaves no place taken if the

@@ -222,12 +222,13 @@ fn added(one: u128, other: u128) -> u128 {
 fn multiplied(one: u128, other: u128) -> u128 {
     let ([one_low, one_high], [low, high]) = (halves(one), halves(other));
     let times = |one: u64, other: u64| u128::from(one) * u128::from(other);
-    // Words of 64 bits. The high halves are below 2^63, so that the middle stays below 2^128.
-    let [middle_low, middle_high] = halves(times(one_low, high) + times(one_high, low));
-    let (least, carry) = times(one_low, low).overflowing_add(whole(0, middle_low));
-    // What is above counts 2^128, which is 2, and the highest bit of the least 2^127, which is 1.
-    let most = times(2 * one_high, high) + (u128::from(middle_high) << 1);
-    (least & P) + (least >> 127) + most + 2 * u128::from(carry)
+    // Words of 64 bits. The high halves are below 2^63, so that the middle stays below 2^128 − 2^64.
+    let [least, upper] = halves(times(one_low, low));
+    let middle = times(one_low, high) + times(one_high, low) + u128::from(upper);
+    let [upper, above] = halves(middle);
+    // What is above counts 2^128, which is 2, and the highest bit below it 2^127, which is 1.
+    let most = times(one_high, high) + u128::from(above);
+    2 * most + u128::from(upper >> 63) + (whole(least, upper) & P)
 }
 
 #[inline]

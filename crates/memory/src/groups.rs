@@ -296,6 +296,8 @@ impl Groups {
     }
 
     /// Moves everything to so many groups, or a few more.
+    #[cold]
+    #[inline(never)]
     fn grow<T>(&self, beside: &mut Beside<T>, groups: usize, place: &impl Fn(Fingerprint) -> u64) {
         if !std::mem::replace(&mut beside.all_locked, true) {
             let others = self.each().enumerate().filter(|(at, _)| !beside.locked.contains(at));

@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollkeeper_core::{Algorithm, Bucket, Quota};
 
@@ -88,6 +89,8 @@ type Level = Box<[OnceLock<Row>]>;
 
 #[derive(Debug)]
 pub(crate) struct Rows {
+    /// The units of the first level, as far as it has rows: all that a decision needs of them.
+    units: [[AtomicU64; 2]; FIRST],
     /// The first level lies here: hardly any store has more rows.
     first: [OnceLock<Row>; FIRST],
     levels: [OnceLock<Level>; LEVELS - 1],
@@ -96,7 +99,26 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new(random: RandomState) -> Self {
-        Self { first: [const { OnceLock::new() }; FIRST], levels: Default::default(), random }
+        let units = [const { [const { AtomicU64::new(0) }; 2] }; FIRST];
+        Self {
+            units,
+            first: [const { OnceLock::new() }; FIRST],
+            levels: Default::default(),
+            random,
+        }
+    }
+
+    /// The unit of a row. To who holds no lock of a state of that row, parts of it may still seem to be
+    /// 0; then it is the unit of no quota.
+    #[inline]
+    pub(crate) fn unit(&self, row: RowId) -> Option<Unit> {
+        match self.units.get(usize::from(row.0)) {
+            Some([size, drain]) => {
+                let [size, drain] = [size, drain].map(|part| part.load(Ordering::Relaxed));
+                Some(Unit { size, drain })
+            }
+            None => self.get(row).map(|row| row.unit),
+        }
     }
 
     #[inline]
@@ -125,7 +147,14 @@ impl Rows {
     /// The row of these, which is made if there is none; `None` if there is no place.
     pub(crate) fn find(&self, limit: &str, algorithm: Algorithm, unit: Unit) -> Option<RowId> {
         let hash = self.random.hash_one((limit, algorithm, unit));
-        let row = || Row { unit, algorithm, limit: limit.into() };
+        let row = |number: usize| {
+            // Once, so that nobody who decides loses the line that it is in.
+            if let Some([size, drain]) = self.units.get(number) {
+                size.store(unit.size, Ordering::Relaxed);
+                drain.store(unit.drain, Ordering::Relaxed);
+            }
+            Row { unit, algorithm, limit: limit.into() }
+        };
         for level in 0..LEVELS {
             let size = FIRST << level;
             if let Some(rows) = level.checked_sub(1).and_then(|level| self.levels.get(level)) {
@@ -135,8 +164,8 @@ impl Rows {
             for turn in 0..TRIES {
                 let at = usize::try_from(hash.rotate_right(16 * turn) % size as u64);
                 let at = at.unwrap_or(0);
-                if rows[at].get_or_init(row).is(limit, algorithm, unit) {
-                    let number = size - FIRST + at;
+                let number = size - FIRST + at;
+                if rows[at].get_or_init(|| row(number)).is(limit, algorithm, unit) {
                     return u16::try_from(number).ok().map(RowId);
                 }
             }
@@ -164,9 +193,10 @@ mod tests {
             assert_eq!(find(nth), Some(*id));
             let row = rows.get(*id).unwrap();
             assert_eq!((&*row.limit, row.unit.size), (&*name(nth), nth));
+            assert_eq!(rows.unit(*id), Some(row.unit));
             assert_eq!(RowId::from_number(id.number() | !0 << RowId::BITS), *id);
         }
-        assert_eq!(rows.get(RowId::NONE), None);
+        assert_eq!((rows.get(RowId::NONE), rows.unit(RowId::NONE)), (None, None));
     }
 
     #[test]

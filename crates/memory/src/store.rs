@@ -58,10 +58,7 @@ impl<C: Clock> MemoryStore<C> {
     /// [`decide_now`](Self::decide_now). Not for `concurrency`, whose permits need a name.
     #[inline]
     pub fn check_now(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
-        match self.check(check) {
-            Some(checked) => Ok(checked),
-            None => Err(refusal(check)),
-        }
+        self.check(check)
     }
 
     /// Applies one amendment, atomically.
@@ -106,13 +103,6 @@ impl<C: Clock> MemoryStore<C> {
     pub fn clock(&self) -> &C {
         &self.clock
     }
-}
-
-/// Why a check is no request.
-#[cold]
-fn refusal(check: &Check<'_>) -> StoreError {
-    let refused = Request::new([*check], None).err().map(|error| error.to_string());
-    StoreError::did_not_run(refused.unwrap_or_default())
 }
 
 impl<C: Clock> Store for MemoryStore<C> {

@@ -8,10 +8,9 @@ use tollkeeper_core::{Check, Clock};
 
 use crate::settings::Settings;
 use crate::shard::{Common, Id, Keys, Shard};
-use crate::turn::Turns;
 
-/// Keys a shard is meant for; below it there is one. A shard that grows moves all of its keys, so
-/// that more of them would be a pause.
+/// The most keys that a shard is meant for. One that grows moves all of its keys, which takes about
+/// 160 instructions each: more of them would be a pause.
 const KEYS_PER_SHARD: usize = 8192;
 const MAX_SHARDS: usize = 1 << 16;
 
@@ -19,7 +18,6 @@ const MAX_SHARDS: usize = 1 << 16;
 pub(crate) struct Table {
     shards: Box<[Shard]>,
     pub(crate) common: Common,
-    pub(crate) turns: Turns,
     pub(crate) keys: AtomicUsize,
     pub(crate) reservations: AtomicUsize,
     /// The shard that is swept next, whoever calls.
@@ -28,7 +26,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let shards = settings.max_keys / KEYS_PER_SHARD;
+        let shards = settings.max_keys.div_ceil(KEYS_PER_SHARD);
         let shards = shards.clamp(1, MAX_SHARDS).next_power_of_two();
         // Keys are spread at random: half as many more than its share is more than a shard ever gets.
         let share = settings.max_keys.div_ceil(shards);
@@ -38,7 +36,6 @@ impl Table {
         Self {
             shards: (0..shards).map(shard).collect(),
             common: Common::new(&random),
-            turns: Turns::default(),
             keys: AtomicUsize::new(0),
             reservations: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
@@ -129,5 +126,19 @@ impl<'a> Locked<'a> {
         let found = self.guards.iter().position(|(locked, _)| *locked == number);
         // Every check of the request has its guard.
         &mut self.guards[found.unwrap_or(0)].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_shard_is_meant_for_more_keys_than_one_should_move() {
+        for max_keys in [1, 8191, 8192, 8193, 16_383, 16_384, 24_575, 1_000_000] {
+            let table = Table::new(&Settings { max_keys, ..Settings::default() });
+            let share = max_keys.div_ceil(table.shards.len());
+            assert!(share <= KEYS_PER_SHARD, "{share} of {max_keys}");
+        }
     }
 }

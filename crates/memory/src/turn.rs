@@ -1,46 +1,43 @@
-//! Owns [`Turns`]: which calls sweep. Each thread counts its own, in a line of its own, so that
-//! counting makes nobody wait.
+//! Which calls sweep. Each thread counts its own, so that counting makes nobody wait.
+//!
+//! A thread may use several stores in turn, and then each has to get its share. So turns are not every
+//! 32nd call but fall as the multiples of the golden ratio do: evenly, and as evenly in every second
+//! call, or every third.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Of a thread's calls, one in so many sweeps.
 const CALLS_PER_SWEEP: u32 = 32;
 
-/// Counters; more threads than these share them, and miss a turn now and then.
-const COUNTERS: usize = 32;
+/// What a call adds: 2^32 divided by the golden ratio.
+const STEP: u32 = 0x9E37_79B9;
 
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// How many threads there have been.
+static THREADS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// Which counter is this thread's; none is `COUNTERS`.
-    static OWN: Cell<usize> = const { Cell::new(COUNTERS) };
+    /// What calls have added so far. The first one comes to 0.
+    static ADDED: Cell<u32> = const { Cell::new(0u32.wrapping_sub(STEP)) };
 }
 
-/// Calls so far.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Counter(AtomicU32);
-
-#[derive(Debug, Default)]
-pub(crate) struct Turns([Counter; COUNTERS]);
-
-impl Turns {
-    /// Counts a call; whether it is one of those that sweep.
-    #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        let Some(Counter(calls)) = self.0.get(OWN.get()) else { return first_of_thread() };
-        let nth = calls.load(Ordering::Relaxed).wrapping_add(1);
-        calls.store(nth, Ordering::Relaxed);
-        nth.is_multiple_of(CALLS_PER_SWEEP)
-    }
+/// Counts a call; whether it is one of those that sweep.
+#[inline]
+pub(crate) fn is_due() -> bool {
+    let added = ADDED.with(|added| {
+        added.set(added.get().wrapping_add(STEP));
+        added.get()
+    });
+    added < u32::MAX / CALLS_PER_SWEEP && is_due_or_first(added)
 }
 
-/// Gives this thread a counter.
+/// Threads begin at different places: those that end after a few calls sweep as often as others.
 #[cold]
-fn first_of_thread() -> bool {
-    OWN.set(THREADS.fetch_add(1, Ordering::Relaxed) % COUNTERS);
-    false
+fn is_due_or_first(added: u32) -> bool {
+    if added == 0 {
+        ADDED.set(THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(STEP));
+    }
+    added > 0
 }
 
 #[cfg(test)]
@@ -48,12 +45,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_call_in_32_is_due_in_each_store() {
-        let (one, other) = (Turns::default(), Turns::default());
-        one.is_due();
-        for turns in [&one, &other] {
-            let due = (0..3_200).filter(|_| turns.is_due()).count();
-            assert_eq!(due, 100);
+    fn one_call_in_32_is_due_whichever_calls_are_of_a_store() {
+        is_due();
+        for stores in [1, 2, 3, 4, 5, 8, 16, 32] {
+            let mut due = vec![0; stores];
+            for _ in 0..3_200 {
+                due.iter_mut().for_each(|due| *due += u32::from(is_due()));
+            }
+            assert!(due.iter().all(|due| (95..=105).contains(due)), "{due:?}");
         }
+    }
+
+    #[test]
+    fn threads_that_call_once_sweep_too() {
+        let call_twice = || {
+            is_due();
+            is_due()
+        };
+        let threads = (0..640).map(|_| std::thread::spawn(call_twice).join().unwrap());
+        let due = threads.filter(|due| *due).count();
+        assert!((10..=30).contains(&due), "{due}");
     }
 }

@@ -68,7 +68,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         if charged_at_us.is_none() || met.is_empty() {
             return Ok(());
         }
-        if let Some(fates) = &verdict.inner.apart {
+        if let Some(fates) = &verdict.inner.decided.apart {
             return self.give_back_apart(verdict, fates, &met).await;
         }
         let change = |met: &MetLimit<'_>| Change::Refund { units: met.cost, charged_at_us };

@@ -4,7 +4,7 @@
 use tollkeeper_core::{Amended, Amendment, Answer, Change, Request, Store, StoreError};
 
 use super::amend::whole;
-use super::{Decided, Engine, Ready, Safety, by_store};
+use super::{Engine, Ready, Safety};
 use crate::error::EngineError;
 use crate::failure::Asked;
 use crate::guard::Deadline;
@@ -13,7 +13,7 @@ use crate::met::{Met, MetLimit};
 use crate::parts::{
     Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of,
 };
-use crate::verdict::Verdict;
+use crate::verdict::{Decided, Verdict};
 
 impl<S: Store, L: Store> Engine<S, L> {
     /// Decides on a store that cannot fail.
@@ -109,7 +109,7 @@ fn which(met: &Met, is_meant: impl Fn(&MetLimit<'_>) -> bool) -> Which {
 
 fn decided(request: &Request<'_>, pieces: &[Piece], said: &[Said]) -> Decided {
     let (answer, fates) = merge(request.checks().len(), pieces, said);
-    Decided { apart: Some(fates.into_boxed_slice()), ..by_store(answer) }
+    Decided { apart: Some(fates.into_boxed_slice()), ..Decided::by_store(answer) }
 }
 
 /// Asks the store through its guards, and decides without it what that does not answer.
