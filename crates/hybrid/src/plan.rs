@@ -1,4 +1,4 @@
-//! Owns [`Plan`]: what is planned for one key, in whichever way it is decided here.
+//! Owns `Plan`: what is planned for one key, in whichever way it is decided here.
 
 use smallvec::SmallVec;
 use tollkeeper_core::{Consistency, Drawn, Quota};
