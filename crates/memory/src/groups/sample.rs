@@ -6,6 +6,12 @@ use crate::group::{Entry, WIDTH};
 use crate::packed::Packed;
 use crate::slots::Budget;
 
+/// Places of a run: two groups.
+const RUN: usize = 2 * WIDTH;
+
+/// Runs of which a sample consists at most.
+const RUNS: usize = 8;
+
 impl Groups {
     /// Moves the hand to the next of the `most` places behind it whose entry seems to be it.
     #[inline]
@@ -46,8 +52,12 @@ impl Groups {
         beside.hand += 1;
     }
 
-    /// Of `size` entries that lie together, at a random place, the one of the least `rank`, if they
-    /// have one. Its group is locked, and it still has that rank.
+    /// Of `size` entries in runs of places at random, the one of the least `rank`, if they have one.
+    /// Its group is locked, and it still has that rank.
+    ///
+    /// A run is of as many places wherever it lies, and not of as many entries: so the denser a part
+    /// of the table is, the more is taken from it. Otherwise one that had become sparse by chance
+    /// would become sparser, until a sample had a single entry to choose from.
     pub(crate) fn least<T>(
         &self,
         beside: &mut Beside<T>,
@@ -55,37 +65,38 @@ impl Groups {
         budget: &mut Budget,
         rank: impl Fn(&Entry) -> Option<u64>,
     ) -> Option<(u64, usize)> {
-        let start = beside.random(self.places());
+        let starts: [usize; RUNS] = std::array::from_fn(|_| beside.random(self.places()));
         let seen = |entry: Option<Entry>| entry.and_then(|entry| rank(&entry));
-        let least = self.least_from(start, size, budget, |at| seen(self.get(at)))?;
+        let least = self.least_of(starts, size, budget, |at| seen(self.get(at)))?;
         if seen(self.locked(beside, least.1)) == Some(least.0) {
             return Some(least);
         }
         // Somebody has just charged it: again, and this time nobody can.
         let mut again = Budget::new();
-        self.least_from(start, size, &mut again, |at| seen(self.locked(beside, at)))
+        self.least_of(starts, size, &mut again, |at| seen(self.locked(beside, at)))
     }
 
-    fn least_from(
+    fn least_of(
         &self,
-        start: usize,
+        starts: [usize; RUNS],
         size: usize,
         budget: &mut Budget,
         mut rank: impl FnMut(usize) -> Option<u64>,
     ) -> Option<(u64, usize)> {
-        let (mut at, mut seen) = (start, 0);
-        let mut least: Option<(u64, usize)> = None;
-        // A table that is nearly empty is walked through until something is found.
-        for _ in 0..self.places() {
+        let places = self.places();
+        // A small table is walked through, until as many are found as there are.
+        let run = if places <= Budget::MOST { places } else { RUN };
+        let (mut seen, mut least) = (0, None);
+        for at in starts.into_iter().flat_map(|start| start..start + run) {
             if seen == size || !budget.take(1) {
                 break;
             }
+            let at = if at < places { at } else { at - places };
             if self.get(at).is_some() {
                 seen += 1;
                 let ranked = rank(at).map(|rank| (rank, at));
                 least = [least, ranked].into_iter().flatten().min();
             }
-            at = if at + 1 < self.places() { at + 1 } else { 0 };
         }
         least
     }

@@ -221,3 +221,20 @@ fn a_reading_before_another_threads_does_not_drain_twice() {
     assert_eq!((answer.now_us, answer.outcomes()[0].remaining), (1_002, 0));
     assert_eq!(seen(0), (1_002, 0));
 }
+
+/// A sample had been of as many entries as there were behind a random place. So nothing filled up what had
+/// become sparse by chance; in one table of twenty, a flood of ten times its keys made a part so sparse
+/// that a sample had nobody to choose but a key at its limit, or nobody at all.
+#[test]
+fn however_long_a_flood_lasts_a_sample_has_somebody_better_to_choose() {
+    let quota = per_minute(100);
+    for table in 0..100 {
+        let (store, _) = store(1_000, WhenFull::Evict);
+        assert!(ask(&store, &quota, "victim", 100).allowed);
+        for nth in 0..10_000 {
+            assert!(ask(&store, &quota, &format!("flood:{nth}"), 1).allowed);
+        }
+        assert!(!ask(&store, &quota, "victim", 1).allowed, "table {table}");
+        assert_eq!(store.stats().allowed_full, 0, "table {table}");
+    }
+}
