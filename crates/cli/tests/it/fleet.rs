@@ -31,9 +31,7 @@ impl Fleet {
     fn start(rule: &str) -> Self {
         let server = RedisServer::start("redis-server", &[]).unwrap();
         let policy = format!(
-            "listen: {{ http: 127.0.0.1:0, admin: 127.0.0.1:0 }}
-admin: {{ token: 0123456789abcdef0123456789abcdef }}
-store: {{ url: \"{}\", timeout: 5s, on_failure: closed, {} }}
+            "store: {{ url: \"{}\", timeout: 5s, on_failure: closed, {} }}
 rules:
   hot: {{ limit: {LIMIT}/min, {rule} }}
 ",
