@@ -24,8 +24,8 @@ const LIMIT: u64 = 250_000;
 
 /// How long they run before anything counts: until all have heard of all, and what was saved up is
 /// spent.
-const WARM_UP: Duration = Duration::from_secs(6);
-const MEASURED: Duration = Duration::from_secs(6);
+const WARM_UP_US: u64 = 6_000_000;
+const MEASURED_US: u64 = 6_000_000;
 
 /// Admissions are told by tenths of a millisecond.
 const SLOT_US: u64 = 100;
@@ -147,8 +147,8 @@ fn fleet(rule: &str) -> Run {
     let begins_us = now_us() + 500_000;
     let nodes: Vec<Child> = (0..NODES).map(|_| start(&server, rule, begins_us)).collect();
     let until = |at_us: u64| thread::sleep(Duration::from_micros(at_us.saturating_sub(now_us())));
-    let from_us = begins_us + WARM_UP.as_micros() as u64;
-    let to_us = from_us + MEASURED.as_micros() as u64;
+    let from_us = begins_us + WARM_UP_US;
+    let to_us = from_us + MEASURED_US;
     until(from_us);
     let before_us = cpu::used_us(server.pid());
     until(to_us);
@@ -167,7 +167,7 @@ fn fleet(rule: &str) -> Run {
     let mut waits_ns: Vec<u64> = told.into_iter().flat_map(|told| told.waits_ns).collect();
     waits_ns.sort_unstable();
     let quantile = |percent: usize| waits_ns[waits_ns.len() * percent / 100] as f64 / 1e3;
-    let seconds = MEASURED.as_secs_f64();
+    let seconds = MEASURED_US as f64 / 1e6;
     Run {
         per_second: decisions as f64 / seconds,
         here: here as f64 / decisions as f64,
@@ -175,7 +175,7 @@ fn fleet(rule: &str) -> Run {
         over: judge::over_bucket(&bucket(), &in_us),
         p50_us: quantile(50),
         p99_us: quantile(99),
-        redis_percent: redis_us / MEASURED.as_micros() as f64 * 100.0,
+        redis_percent: redis_us / MEASURED_US as f64 * 100.0,
     }
 }
 
@@ -197,8 +197,8 @@ fn start(server: &RedisServer, rule: &str, begins_us: u64) -> Child {
          rules: {{ hot: {{ limit: {LIMIT}/s{rule} }} }} }}",
         server.url()
     );
-    let from_us = begins_us + WARM_UP.as_micros() as u64;
-    let to_us = from_us + MEASURED.as_micros() as u64;
+    let from_us = begins_us + WARM_UP_US;
+    let to_us = from_us + MEASURED_US;
     Command::new(std::env::current_exe().unwrap())
         .args([NODE, &policy])
         .args([begins_us, from_us, to_us].map(|us| us.to_string()))
@@ -212,16 +212,13 @@ impl Told {
     fn of(mut child: Child) -> Self {
         let mut told = Self::default();
         for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
-            let mut words = line.split(' ');
-            let mut number = || words.next().map_or(0, |word| word.parse().unwrap());
-            match line.as_bytes()[0] {
-                b'd' => {
-                    words.next();
-                    let mut number = || words.next().unwrap().parse().unwrap();
-                    (told.decisions, told.here) = (number(), number());
-                }
-                b'w' => told.waits_ns.push(line[2..].parse().unwrap()),
-                _ => told.admitted.push((number(), number())),
+            let (what, numbers) = line.split_once(' ').unwrap();
+            let mut numbers = numbers.split(' ').map(|number| number.parse::<u64>().unwrap());
+            let mut next = || numbers.next().unwrap();
+            match what {
+                "decided" => (told.decisions, told.here) = (next(), next()),
+                "waited" => told.waits_ns.push(next()),
+                _ => told.admitted.push((next(), next())),
             }
         }
         assert!(child.wait().unwrap().success());
@@ -230,5 +227,6 @@ impl Told {
 }
 
 fn now_us() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    since.as_micros().try_into().unwrap()
 }

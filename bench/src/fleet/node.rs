@@ -50,7 +50,7 @@ impl Log {
     }
 
     fn at_us(&self, at: Instant) -> u64 {
-        self.begun_us + (at - self.begun).as_micros() as u64
+        self.begun_us + u64::try_from((at - self.begun).as_micros()).unwrap()
     }
 
     fn decided(&mut self, verdict: &Verdict, asked: Instant, told: Instant) {
@@ -64,16 +64,18 @@ impl Log {
         self.decisions += 1;
         self.here +=
             u64::from(matches!(verdict.source(), Source::Lease | Source::Sync | Source::Share));
-        if self.decisions % SAMPLED == 0 {
-            self.waits_ns.push((told - asked).as_nanos() as u64);
+        if self.decisions.is_multiple_of(SAMPLED) {
+            self.waits_ns.push((told - asked).as_nanos().try_into().unwrap());
         }
     }
 
     fn tell(&self) {
         let mut out = BufWriter::new(std::io::stdout().lock());
-        writeln!(out, "d {} {}", self.decisions, self.here).unwrap();
-        self.waits_ns.iter().for_each(|ns| writeln!(out, "w {ns}").unwrap());
-        self.admitted.iter().for_each(|(slot, units)| writeln!(out, "{slot} {units}").unwrap());
+        writeln!(out, "decided {} {}", self.decisions, self.here).unwrap();
+        self.waits_ns.iter().for_each(|ns| writeln!(out, "waited {ns}").unwrap());
+        self.admitted
+            .iter()
+            .for_each(|(slot, units)| writeln!(out, "admitted {slot} {units}").unwrap());
         out.flush().unwrap();
     }
 }
