@@ -40,6 +40,8 @@ struct Known {
     /// By what it is decided: another policy begins anew.
     quota: Quota,
     consistency: Consistency,
+    /// The most that a request may cost.
+    most_cost: u64,
     /// Told when a call has been answered.
     answered: Arc<Notify>,
     /// Whether a task looks after it.
@@ -220,6 +222,7 @@ impl<S: Store + 'static> Local<S> {
             plan: Plan::new(quota, consistency, now_us, self.chance())?,
             quota: *quota,
             consistency,
+            most_cost: consistency.most_cost(quota),
             answered: Arc::new(Notify::new()),
             is_kept: false,
             seen: None,
@@ -374,7 +377,7 @@ impl Known {
     fn denied(&self, check: &Check<'_>, retry_after_us: u64, now_us: u64) -> Taken {
         let left = self.plan.left(now_us);
         // What is more than all there ever is need not come again.
-        let retry = (check.cost <= check.quota.limit()).then_some(retry_after_us);
+        let retry = (check.cost <= self.most_cost).then_some(retry_after_us);
         let outcome = self.outcome(check, false, left, retry, now_us);
         Taken::Decided(Decided { outcome, spent: None, store_us: self.store_us(now_us) })
     }

@@ -167,7 +167,8 @@ impl Plan {
     /// How often it is looked after.
     pub(crate) fn period_us(&self) -> u64 {
         match self {
-            Self::Lease(_, terms) => terms.period_us,
+            // Units that nobody wants are found before they end.
+            Self::Lease(_, terms) => (terms.period_us / 2).max(1),
             Self::Sync(_, terms) => terms.period_us,
         }
     }

@@ -142,6 +142,6 @@ impl Node for Leasing {
                 self.under_way.push((id, For::Return));
             }
         }
-        self.wake_us = now_us + self.terms.period_us;
+        self.wake_us = now_us + self.terms.period_us / 2;
     }
 }

@@ -56,7 +56,7 @@ local function read(s, key)
     units, newest_us = tail[#tail] + 0, moment(tail, #tail - 1)
     if newest_us + s.size_us <= now_us then
       gone = units
-    else
+    elseif call('LINDEX', key, '0') + 0 <= now_us - s.size_us then
       gone, gone_elements = walk(key, 0, now_us - s.size_us, units)
     end
   end
