@@ -2,7 +2,7 @@
 
 use tollkeeper_testkit::redis_server::RedisServer;
 
-use crate::kit::Service;
+use crate::kit::{PATIENCE, Service};
 
 fn policy(server: &RedisServer) -> String {
     format!(
@@ -82,4 +82,27 @@ fn without_the_server_what_is_leased_is_spent_and_then_the_rule_fails_as_it_says
     // The counts of both are told apart.
     let metrics = services[0].get("/metrics").body;
     assert!(metrics.contains(r#"source="lease""#), "{metrics}");
+}
+
+/// What a process decides by itself, the local limiter of `static` had never heard of: an outage gave
+/// every key its whole part once more.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what flows in depends on real time")]
+fn static_begins_with_what_was_left_when_the_last_units_were_drawn() {
+    let mut server = RedisServer::start("redis-server", &[]).unwrap();
+    let policy = policy(&server).replace("nodes: 2", "nodes: 1").replace("closed", "static");
+    let services = [Service::start("static", &policy)];
+    let begun = std::time::Instant::now();
+    let mut admitted = ask(&services, "hot", 3000).admitted;
+    assert!(admitted > 500, "{admitted}");
+    server.kill();
+    let mut without = 0;
+    while without < 300 {
+        assert!(begun.elapsed() < PATIENCE, "{without} without the server");
+        let told = ask(&services, "hot", 100);
+        (admitted, without) = (admitted + told.admitted, without + told.without);
+    }
+    // What flows in, in the server and then here.
+    let flown_in = begun.elapsed().as_millis() * 1000 / 60_000 + 2;
+    assert!(u128::from(admitted) <= 1000 + flown_in, "{admitted}, {flown_in} flew in");
 }
