@@ -135,10 +135,12 @@ impl<S: Store + 'static> Hybrid<S> {
     fn amend_here<'a>(&self, amendment: &Amendment<'a>) -> Changed<'a> {
         let (mut change, mut part) = (amendment.change, 0);
         match (amendment.consistency, amendment.change) {
-            (Consistency::Share { .. }, _) => match self.shares.amend(amendment) {
-                Amended::Unknown => {}
-                amended => return Changed::Here(amended),
-            },
+            (Consistency::Share { .. }, _) => {
+                // What is as new here has nothing in the store either.
+                if let Some(amended) = self.shares.amend(amendment) {
+                    return Changed::Here(amended);
+                }
+            }
             (Consistency::Sync { .. }, Change::Refund { units, charged_at_us }) => {
                 let (units, of_part) = self.local.refund(amendment, units);
                 if units == 0 {

@@ -60,9 +60,10 @@ impl Shares {
         Some(Outcome { limit: check.quota.limit(), ..outcome })
     }
 
-    /// Changes what was decided.
-    pub fn amend(&self, amendment: &Amendment<'_>) -> Amended {
-        let Some(epoch) = self.now.read().clone() else { return Amended::Unknown };
+    /// Changes what was decided; `None` if this process has no part of it.
+    pub fn amend(&self, amendment: &Amendment<'_>) -> Option<Amended> {
+        let epoch = self.now.read().clone()?;
+        part(amendment.quota, epoch.standing.nodes)?;
         let mut states = [&epoch.states].into_iter().chain(&epoch.before);
         let amended = states.find_map(|states| {
             let quota = part(amendment.quota, states.nodes)?;
@@ -71,7 +72,7 @@ impl Shares {
                 amended => Some(amended),
             }
         });
-        amended.unwrap_or(Amended::Unknown)
+        Some(amended.unwrap_or(Amended::Unknown))
     }
 
     /// Forgets keys; how many there were.

@@ -167,6 +167,22 @@ async fn who_hears_nothing_of_the_others_does_not_serve() {
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
 }
 
+/// It had asked the store about a state that only this process can have.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_of_a_share_asks_nobody() {
+    let mut scene = Scene::new(1);
+    scene.consistency = Consistency::share(&scene.quota, Some(1)).unwrap();
+    pass(5_000_000).await;
+    let check = scene.check();
+    assert!(scene.ask(0, check).await.unwrap().allowed);
+    pass(5_000_000).await;
+    let Check { limit, quota, key, consistency, .. } = check;
+    let change = Change::Refund { units: 1, charged_at_us: None };
+    let refund = Amendment { limit, quota, key, consistency, change };
+    scene.nodes[0].amend(&[refund]).await[0].as_ref().unwrap();
+    assert_eq!(scene.common.0.calls(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_permit_and_a_share_are_decided_together() {
     let scene = shared(1);
