@@ -1,5 +1,6 @@
 //! Requests and amendments as calls of scripts, and the scripts' numbers as answers.
 
+use std::collections::HashSet;
 use std::iter::once;
 
 use smallvec::SmallVec;
@@ -11,7 +12,7 @@ use tollkeeper_core::{
 use crate::driver::{Fault, Reply};
 use crate::hearsay::channel;
 use crate::names::{Naming, permit_text, record_key, state_key};
-use crate::script::Call;
+use crate::script::{Call, letter};
 
 /// Numbers that the script gives for each check.
 const NUMBERS: usize = 4;
@@ -66,21 +67,27 @@ impl Terms {
 
     /// What the script that decides is called with, for `keys` of one request or of several.
     pub(crate) fn call(&self, keys: Vec<String>) -> Call {
-        let mut call = Call { algorithm: self.common_algorithm(), keys, args: Vec::new() };
-        call.args.push(or_empty(self.now_us));
-        for limit in &self.limits {
-            if call.algorithm.is_none() {
-                call.args.push(limit.quota.algorithm().suffix().to_owned());
-            }
-            call.args.push(limit.cost.to_string());
-            call.args.extend(parameters(&limit.quota, self.ticket.map(|ticket| ticket.id)));
-        }
+        let algorithm = self.common_algorithm();
+        let mut numbers = Vec::new();
+        self.limits.iter().for_each(|limit| push_numbers(&mut numbers, limit.cost, &limit.quota));
+        let mut args = vec![or_empty(self.now_us), numbers];
         let reserved = self.ticket.and_then(|ticket| Some((ticket.id, ticket.reserve_for_us?)));
-        if reserved.is_some() || self.limits.iter().any(|limit| limit.shadow) {
+        let comes_again = !are_different(&keys);
+        let has_shadow = self.limits.iter().any(|limit| limit.shadow);
+        if algorithm.is_none() || self.ticket.is_some() || has_shadow || comes_again {
+            let letter = |limit: &Limit| letter(limit.quota.algorithm());
+            let letters: String = match algorithm {
+                Some(_) => String::new(),
+                None => self.limits.iter().map(letter).collect(),
+            };
+            let permit = self.ticket.map_or_else(String::new, |ticket| permit_text(ticket.id));
+            let life = or_empty(reserved.map(|(_, us)| us));
             let digit = |limit: &Limit| if limit.shadow { '1' } else { '0' };
-            let shadows = self.limits.iter().map(digit).collect();
-            call.args.extend(["with".to_owned(), or_empty(reserved.map(|(_, us)| us)), shadows]);
+            let shadows: String = self.limits.iter().map(digit).collect();
+            args.extend([letters.into(), permit.into(), life, shadows.into()]);
+            args.extend(comes_again.then(|| b"again".to_vec()));
         }
+        let mut call = Call { algorithm, keys, args };
         if let Some((id, _)) = reserved {
             let records: Vec<String> = call.keys.iter().map(|key| record_key(key, id)).collect();
             call.keys.extend(records);
@@ -171,10 +178,11 @@ pub(crate) fn amend_call(
         Change::Renew { id } => ("renew", None, 0, Some(id)),
         _ => return Err(StoreError::did_not_run("this change is not known here")),
     };
-    call.args.extend([or_empty(now_us), verb.to_owned(), or_empty(detail)]);
-    call.args.push(channel(naming.prefix));
-    call.args.push(units.to_string());
-    call.args.extend(parameters(quota, permit));
+    let mut numbers = Vec::new();
+    push_numbers(&mut numbers, units, quota);
+    let permit = permit.map_or_else(String::new, permit_text);
+    call.args = vec![or_empty(now_us), numbers, verb.into(), permit.into(), or_empty(detail)];
+    call.args.push(channel(naming.prefix).into());
     Ok(call)
 }
 
@@ -194,35 +202,49 @@ pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
     })
 }
 
-/// A quota as its algorithm's script takes it.
-fn parameters(quota: &Quota, permit: Option<u128>) -> Vec<String> {
+/// Whether no key comes twice.
+fn are_different(keys: &[String]) -> bool {
+    let mut seen = HashSet::with_capacity(keys.len());
+    keys.len() < 2 || keys.iter().all(|key| seen.insert(key.as_str()))
+}
+
+/// A cost and its quota as the algorithm's script takes them.
+fn push_numbers(bytes: &mut Vec<u8>, cost: u64, quota: &Quota) {
+    let mut push = |numbers: &[f64]| {
+        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+    };
+    push(&[double(cost)]);
     match quota {
-        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => bucket_parameters(bucket).into(),
+        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => push(&bucket_numbers(bucket)),
         Quota::LeakingBucket(leak) => {
-            let max_delay =
-                leak.max_delay_us().map_or_else(|| "-1".to_owned(), |us| us.to_string());
-            let shape = u8::from(leak.mode() == LeakMode::Shape).to_string();
-            bucket_parameters(leak.bucket()).into_iter().chain([max_delay, shape]).collect()
+            push(&bucket_numbers(leak.bucket()));
+            let shapes = leak.mode() == LeakMode::Shape;
+            push(&[leak.max_delay_us().map_or(-1.0, double), f64::from(u8::from(shapes))]);
         }
         Quota::FixedWindow(window)
         | Quota::SlidingWindowLog(window)
         | Quota::SlidingWindowCounter(window) => {
-            vec![window.max_requests().to_string(), window.size_us().to_string()]
+            push(&[window.max_requests(), window.size_us()].map(double));
         }
-        Quota::Concurrency(in_flight) => vec![
-            in_flight.max_in_flight().to_string(),
-            in_flight.lease_us().to_string(),
-            permit.map_or_else(String::new, permit_text),
-        ],
-        _ => Vec::new(),
+        Quota::Concurrency(in_flight) => {
+            push(&[in_flight.max_in_flight(), in_flight.lease_us()].map(double));
+        }
+        _ => {}
     }
 }
 
-fn bucket_parameters(bucket: &Bucket) -> [String; 3] {
-    [bucket.capacity(), bucket.drain(), bucket.unit()].map(|number| number.to_string())
+fn bucket_numbers(bucket: &Bucket) -> [f64; 3] {
+    [bucket.capacity(), bucket.drain(), bucket.unit()].map(double)
+}
+
+/// A script's numbers are doubles. All of a quota are below 2^53, and a cost beyond that fits nowhere
+/// either way.
+#[expect(clippy::cast_precision_loss, reason = "as said")]
+fn double(number: u64) -> f64 {
+    number as f64
 }
 
 /// A number that may be missing.
-fn or_empty(number: Option<u64>) -> String {
-    number.map_or_else(String::new, |number| number.to_string())
+fn or_empty(number: Option<u64>) -> Vec<u8> {
+    number.map_or_else(String::new, |number| number.to_string()).into()
 }

@@ -1,6 +1,6 @@
 //! Reads stored values back into states, for people to look at.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use tollkeeper_core::algorithm::concurrency::{Lease, Leases};
 use tollkeeper_core::algorithm::debt::Debt;
@@ -9,31 +9,22 @@ use tollkeeper_core::algorithm::sliding_window_counter::WindowPair;
 use tollkeeper_core::algorithm::sliding_window_log::{Log, LogEntry};
 use tollkeeper_core::{Algorithm, State};
 
-/// The state of a hash.
-pub(crate) fn hash(algorithm: Algorithm, fields: &HashMap<String, String>) -> Option<State> {
-    let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
-    let debt = |last: &str| {
-        Some(State::Debt(Debt {
-            debt: number("debt")?,
-            unit: number("unit")?,
-            last_us: number(last)?,
-        }))
-    };
-    match algorithm {
-        Algorithm::TokenBucket => debt("last_refill"),
-        Algorithm::Gcra => debt("last"),
-        Algorithm::LeakingBucket => debt("last_leak"),
-        Algorithm::FixedWindow => Some(State::Count(WindowCount {
-            window: number("window")?,
-            size_us: number("size")?,
-            count: number("count")?,
-        })),
-        Algorithm::SlidingWindowCounter => Some(State::Pair(WindowPair {
-            window: number("window")?,
-            size_us: number("size")?,
-            current: number("current")?,
-            previous: number("previous")?,
-        })),
+/// The state of a string of doubles.
+pub(crate) fn packed(algorithm: Algorithm, bytes: &[u8]) -> Option<State> {
+    let (numbers, []) = bytes.as_chunks() else { return None };
+    let number = |number: &[u8; 8]| whole(f64::from_le_bytes(*number));
+    let numbers: Option<Vec<u64>> = numbers.iter().map(number).collect();
+    match (algorithm, numbers?.as_slice()) {
+        (
+            Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakingBucket,
+            &[debt, unit, last_us, _ends_us],
+        ) => Some(State::Debt(Debt { debt, unit, last_us })),
+        (Algorithm::FixedWindow, &[window, size_us, count]) => {
+            Some(State::Count(WindowCount { window, size_us, count }))
+        }
+        (Algorithm::SlidingWindowCounter, &[window, size_us, current, previous]) => {
+            Some(State::Pair(WindowPair { window, size_us, current, previous }))
+        }
         _ => None,
     }
 }
@@ -67,9 +58,9 @@ pub(crate) fn sorted_set(members: &[(String, f64)]) -> Option<State> {
     Some(State::Leases(Box::new(Leases::new(leases?))))
 }
 
-/// A score is a double, and a whole number below 2^53.
+/// A number of Lua is a double, and here a whole one below 2^53.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just before")]
-fn whole(score: f64) -> Option<u64> {
-    (score.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&score))
-        .then_some(score as u64)
+fn whole(number: f64) -> Option<u64> {
+    (number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&number))
+        .then_some(number as u64)
 }

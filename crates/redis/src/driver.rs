@@ -101,11 +101,15 @@ impl Reply {
         }
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Self::Text(text) => std::str::from_utf8(text).ok(),
+            Self::Text(bytes) => Some(bytes),
             _ => None,
         }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes()?).ok()
     }
 
     pub(crate) fn list(&self) -> Option<&[Self]> {

@@ -1,8 +1,6 @@
 //! What operators ask: which keys of ours there are, what they hold, and to forget them. By SCAN,
 //! never KEYS, which would hold up everybody else.
 
-use std::collections::HashMap;
-
 use tollkeeper_core::{Algorithm, Entry, Filter, State};
 
 use crate::decode;
@@ -108,7 +106,7 @@ async fn read(way: &Way<'_>, algorithm: Algorithm, name: &str) -> Result<Option<
         Algorithm::Concurrency => {
             Command::new("ZRANGE").arg(name).arg("0").arg("-1").arg("WITHSCORES")
         }
-        _ => Command::new("HGETALL").arg(name),
+        _ => Command::new("GET").arg(name),
     };
     let reply = match way.call(&command).await {
         Err(fault) if fault.says("WRONGTYPE") => return Ok(None),
@@ -117,12 +115,8 @@ async fn read(way: &Way<'_>, algorithm: Algorithm, name: &str) -> Result<Option<
     Ok(match algorithm {
         Algorithm::SlidingWindowLog => reply.wholes().and_then(|times| decode::list(&times)),
         Algorithm::Concurrency => scored(&reply).and_then(|members| decode::sorted_set(&members)),
-        _ => reply.texts().and_then(|texts| decode::hash(algorithm, &paired(&texts))),
+        _ => reply.bytes().and_then(|bytes| decode::packed(algorithm, bytes)),
     })
-}
-
-fn paired(texts: &[String]) -> HashMap<String, String> {
-    texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
 fn scored(reply: &Reply) -> Option<Vec<(String, f64)>> {

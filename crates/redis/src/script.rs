@@ -5,16 +5,16 @@ use tollkeeper_core::Algorithm;
 use crate::driver::{Command, Fault, Reply};
 use crate::topology::Way;
 
-/// The functions of one algorithm: how it reads, admits, charges, and tells what is left.
+/// The functions of one algorithm: how it reads, and how it takes.
 macro_rules! functions {
     (token_bucket) => {
-        bucket!("last_refill", "lua/token_bucket.lua")
+        concat!(include_str!("lua/debt.lua"), include_str!("lua/token_bucket.lua"))
     };
     (gcra) => {
-        bucket!("last", "lua/gcra.lua")
+        concat!(include_str!("lua/debt.lua"), include_str!("lua/gcra.lua"))
     };
     (leaking_bucket) => {
-        bucket!("last_leak", "lua/leaking_bucket.lua")
+        concat!(include_str!("lua/debt.lua"), include_str!("lua/leaking_bucket.lua"))
     };
     (fixed_window) => {
         include_str!("lua/fixed_window.lua")
@@ -30,30 +30,20 @@ macro_rules! functions {
     };
 }
 
-/// A bucket, which keeps the time of its debt in the field `last`.
-macro_rules! bucket {
-    ($last:literal, $file:literal) => {
-        concat!(
-            concat!("local last = '", $last, "'\n"),
-            include_str!("lua/debt.lua"),
-            include_str!($file),
-        )
-    };
-}
-
-/// Exact products, for those that multiply beyond 2^53.
-macro_rules! exact {
-    (fixed_window) => {
-        ""
-    };
+/// What the functions need: states that are strings, and exact products for those that multiply
+/// beyond 2^53.
+macro_rules! needs {
     (sliding_window_log) => {
         ""
     };
     (concurrency) => {
         ""
     };
+    (fixed_window) => {
+        include_str!("lua/packed.lua")
+    };
     ($other:ident) => {
-        include_str!("lua/exact.lua")
+        concat!(include_str!("lua/packed.lua"), include_str!("lua/exact.lua"))
     };
 }
 
@@ -63,7 +53,7 @@ macro_rules! head {
     ($amends:literal) => {
         concat!(
             concat!("local AMENDS = ", $amends, "\n"),
-            "local use, refund, overcharge, release, renew\n",
+            "local looks, takes, refund, overcharge, release, renew\n",
             include_str!("lua/prelude.lua"),
         )
     };
@@ -71,12 +61,11 @@ macro_rules! head {
 
 /// One algorithm of a script for several.
 macro_rules! branch {
-    ($suffix:literal, $algorithm:ident) => {
+    ($letter:literal, $algorithm:ident) => {
         concat!(
-            concat!("if name == '", $suffix, "' then\n"),
+            concat!("if letter == '", $letter, "' then\n"),
             functions!($algorithm),
-            "return { limit = limit, read = read, admit = admit, charge = charge,\n",
-            "  remaining = remaining, reset_after = reset_after }\n",
+            "return limit, look, take\n",
             "end\n",
         )
     };
@@ -101,7 +90,7 @@ macro_rules! texts {
         }
     };
     (@ $amends:literal, $main:literal, $algorithm:ident) => {
-        concat!(head!($amends), exact!($algorithm), functions!($algorithm), include_str!($main))
+        concat!(head!($amends), needs!($algorithm), functions!($algorithm), include_str!($main))
     };
 }
 
@@ -113,15 +102,16 @@ pub(crate) const DECIDE: Texts = texts!(false, "lua/decide.lua", Some(DECIDE_SEV
 
 const DECIDE_SEVERAL: &str = concat!(
     head!(false),
+    include_str!("lua/packed.lua"),
     include_str!("lua/exact.lua"),
-    "local function algorithm(name)\n",
-    branch!("tb", token_bucket),
-    branch!("gcra", gcra),
-    branch!("lb", leaking_bucket),
-    branch!("fw", fixed_window),
-    branch!("swl", sliding_window_log),
-    branch!("swc", sliding_window_counter),
-    branch!("cc", concurrency),
+    "local function algorithm(letter)\n",
+    branch!("t", token_bucket),
+    branch!("g", gcra),
+    branch!("b", leaking_bucket),
+    branch!("f", fixed_window),
+    branch!("l", sliding_window_log),
+    branch!("c", sliding_window_counter),
+    branch!("p", concurrency),
     "end\n",
     include_str!("lua/several.lua"),
     include_str!("lua/decide.lua"),
@@ -149,7 +139,21 @@ pub(crate) struct Call {
     /// The algorithm of all limits; `None` where they have several.
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) keys: Vec<String>,
-    pub(crate) args: Vec<String>,
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+/// How a script for several algorithms is told of one.
+pub(crate) fn letter(algorithm: Algorithm) -> char {
+    match algorithm {
+        Algorithm::TokenBucket => 't',
+        Algorithm::Gcra => 'g',
+        Algorithm::LeakingBucket => 'b',
+        Algorithm::FixedWindow => 'f',
+        Algorithm::SlidingWindowLog => 'l',
+        Algorithm::SlidingWindowCounter => 'c',
+        Algorithm::Concurrency => 'p',
+        _ => '?',
+    }
 }
 
 impl Script {
@@ -179,7 +183,8 @@ impl Script {
 
 fn command(name: &str, script: &str, call: &Call) -> Command {
     let mut command = Command::new(name).arg(script).arg(call.keys.len().to_string());
-    call.keys.iter().chain(&call.args).for_each(|part| command.push(part));
+    call.keys.iter().for_each(|key| command.push(key));
+    call.args.iter().for_each(|arg| command.push(arg));
     command
 }
 
@@ -188,10 +193,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_has_its_scripts_and_its_name_among_several() {
+    fn every_algorithm_has_its_scripts_and_its_letter_among_several() {
         for algorithm in Algorithm::ALL {
             assert!(DECIDE(Some(algorithm)).is_some() && AMEND(Some(algorithm)).is_some());
-            let branch = format!("if name == '{}' then", algorithm.suffix());
+            let branch = format!("if letter == '{}' then", letter(algorithm));
             assert!(DECIDE_SEVERAL.contains(&branch), "{algorithm}");
         }
     }

@@ -1,20 +1,22 @@
 -- Changes one state after the decision.
 --
--- ARGV: now or '', what to do, when it was charged or the least to draw or '', the channel on which it is told what was
--- given back, how many units, and the parameters.
+-- ARGV: now or ''; the numbers of the limit, whose cost is how many units; what to do; the permit or
+-- ''; when it was charged or the least to draw or ''; the channel on which it is told what was given
+-- back.
 -- KEYS: the state; to settle also the reservation's record.
 -- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven. Or 3, the units drawn, those left,
 -- when the state is as new, and now.
 
-local verb, detail = ARGV[2], tonumber(ARGV[3])
-local s = limit(5)
-read(s, KEYS[1])
+local verb, detail = ARGV[3], tonumber(ARGV[5])
+local s = limit(1)
 local units = s.cost
+s.cost = 0
+look(s, KEYS[1], 1)
 
 -- Gives back, and tells all who may remember a denial. Whether we may tell it is not worth failing.
 local function give_back(given, charged_at_us)
   refund(s, given, charged_at_us)
-  redis.pcall('PUBLISH', ARGV[4], KEYS[1])
+  redis.pcall('PUBLISH', ARGV[6], KEYS[1])
 end
 
 if verb == 'release' or verb == 'renew' then
@@ -28,7 +30,8 @@ if not refund then
 end
 
 -- As new is as good as absent.
-local absent = reset_after(s) == 0
+local left, reset_us = take(s)
+local absent = reset_us == 0
 
 if verb == 'refund' then
   if units == 0 or absent then
@@ -39,13 +42,12 @@ if verb == 'refund' then
 end
 
 if verb == 'leave_at_most' then
-  local beyond = remaining(s) - units
+  local beyond = left - units
   return { 1, beyond > 0 and overcharge(s, beyond) or 0 }
 end
 
 if verb == 'draw' then
   -- Half of what is left, so that others find some; or as much as is needed, if there is so much.
-  local left = remaining(s)
   local needed = detail <= left and detail or 0
   units = math.min(math.max(math.ceil(left / 2), needed), units)
 end
@@ -53,7 +55,8 @@ if verb == 'draw' or verb == 'spend' then
   if units > 0 then
     units = units - overcharge(s, units)
   end
-  return { 3, units, remaining(s), reset_after(s), now_us }
+  left, reset_us = take(s)
+  return { 3, units, left, reset_us, now_us }
 end
 
 local record = KEYS[2]

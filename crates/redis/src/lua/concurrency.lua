@@ -2,7 +2,9 @@
 -- The set begins with `units:` and their number, those that have ended included, under minus the
 -- time of the last change: while time goes on, nobody has to look at a lease that has not ended.
 --
--- Parameters: max_in_flight (L), lease_us, permit or ''.
+-- Numbers: cost, max_in_flight (L), lease_us.
+
+local now_text = format('%d', now_us)
 
 local function units_of(member)
   return string.match(member, ':(%d+)') + 0
@@ -32,10 +34,9 @@ local function look_at_all(s)
 end
 
 local function limit(at)
-  return {
-    cost = ARGV[at] + 0, max_in_flight = ARGV[at + 1] + 0, lease_us = ARGV[at + 2] + 0,
-    permit = ARGV[at + 3],
-  }, at + 4
+  local cost, max_in_flight, lease_us, after = numbers('<ddd', ARGV[2], at)
+  local permit = ARGV[4]
+  return { cost = cost, max_in_flight = max_in_flight, lease_us = lease_us, permit = permit }, after
 end
 
 local function read(s, key)
@@ -80,11 +81,12 @@ local function nth_end_us(s, nth)
   return now_us + 1
 end
 
-local function admit(s, cost)
-  if cost > s.max_in_flight then
+local function look(s, key)
+  read(s, key)
+  if s.cost > s.max_in_flight then
     return -1, 0
   end
-  local excess = s.held + cost - s.max_in_flight
+  local excess = s.held + s.cost - s.max_in_flight
   if excess <= 0 then
     return 0, 0
   end
@@ -121,12 +123,12 @@ local function charge(s, cost)
   expire(s.key, reset_after(s), is_new)
 end
 
--- Units that may still be held.
-local function remaining(s)
-  if s.held > s.max_in_flight then
-    return 0
+local function take(s, units)
+  if units then
+    charge(s, units)
   end
-  return s.max_in_flight - s.held
+  local left = s.max_in_flight - s.held
+  return left > 0 and left or 0, reset_after(s)
 end
 
 if AMENDS then

@@ -1,77 +1,74 @@
 -- The arithmetic that the three buckets share: a debt in units of token·P that drains R a
--- microsecond. `last` names the field of the time.
+-- microsecond. Whether a cost fits is for the bucket's own file to say.
 --
--- Parameters: capacity (B), drain (R), unit (P).
+-- Numbers: cost, capacity (B), drain (R), unit (P).
+-- State: debt, its unit, the time that it was written, and the time until which the key lives.
+
+local admit
 
 local function limit(at)
-  local unit_text = ARGV[at + 3]
+  local cost, capacity, drain, unit, after = numbers('<dddd', ARGV[2], at)
   return {
-    cost = ARGV[at] + 0, capacity = ARGV[at + 1] + 0, drain = ARGV[at + 2] + 0,
-    unit = unit_text + 0, unit_text = unit_text, key = '', debt = 0, is_new = true,
-  }, at + 4
+    cost = cost, capacity = capacity, drain = drain, unit = unit, key = '', debt = 0, ends_us = 0,
+    is_stale = false,
+  }, after
 end
 
--- D′: what is left of the debt now. A time before the last one means that none passed.
-local function read(s, key)
-  s.key = key
-  local found = call('HMGET', key, 'debt', 'unit', last)
-  local debt = found[1]
-  if s.is_stale then
-    s.is_stale = false
-  end
-  if not debt then
-    s.debt, s.is_new = 0, true
-    return
-  end
-  debt = debt + 0
-  if found[2] == s.unit_text then
-    s.is_new = false
-  else
-    -- Rounded up where the file that wrote it had another.
-    local _, rounded_up = mul_div(debt, s.unit, found[2] + 0)
-    debt, s.is_new = rounded_up, true
-  end
-  local elapsed_us = now_us - found[3]
-  if elapsed_us < 0 then
-    s.is_stale = true
-  else
-    debt = debt - s.drain * elapsed_us
-    if debt < 0 then
-      debt = 0
+-- D′ is what is left of the debt now. A time before the last one means that none passed.
+local function look(s, key, place)
+  local debt, ends_us, is_stale = 0, 0, false
+  local found = stored(key, place, 32)
+  if found then
+    local unit, last_us
+    debt, unit, last_us, ends_us = numbers('<dddd', found)
+    if unit ~= s.unit then
+      -- Rounded up where the file that wrote it had another.
+      local _, rounded_up = mul_div(debt, s.unit, unit)
+      debt = rounded_up
+    end
+    local elapsed_us = now_us - last_us
+    if elapsed_us < 0 then
+      is_stale = true
+    else
+      debt = debt - s.drain * elapsed_us
+      if debt < 0 then
+        debt = 0
+      end
     end
   end
-  s.debt = debt
+  s.key, s.debt, s.ends_us, s.is_stale = key, debt, ends_us, is_stale
+  return admit(s, debt, s.cost)
 end
 
--- Until nothing is owed.
-local function reset_after(s)
-  -- In lowest terms most rates drain one.
+local function take(s, units)
+  local debt, unit, reset_us = s.debt, s.unit, nil
+  if units then
+    debt = debt + units * unit
+    s.debt = debt
+  end
+  -- Until nothing is owed. In lowest terms most rates drain one.
   if s.drain == 1 then
-    return s.debt
-  end
-  return math.ceil(s.debt / s.drain)
-end
-
--- Takes `cost` units that were found to fit.
-local function charge(s, cost)
-  local debt = s.debt + cost * s.unit
-  local debt_text = format('%d', debt)
-  if s.is_new then
-    call('HSET', s.key, 'debt', debt_text, 'unit', s.unit_text, last, now_text)
+    reset_us = debt
   else
-    call('HSET', s.key, 'debt', debt_text, last, now_text)
+    reset_us = ceil(debt / s.drain)
   end
-  s.debt = debt
-  expire(s.key, reset_after(s), s.is_new)
-end
-
--- Whole units available.
-local function remaining(s)
-  local left = s.capacity * s.unit - s.debt
+  if units then
+    -- A busy key is given half as much again, and then left alone while that is enough and not twice
+    -- too much.
+    local ends_us, life_us = s.ends_us, nil
+    local left_us = ends_us - now_us
+    if left_us < reset_us or left_us > reset_us * 2 then
+      life_us = ends_us > 0 and ceil(reset_us * 1.5) or reset_us
+      ends_us = now_us + life_us
+      s.ends_us = ends_us
+    end
+    keep(s.key, packed('<dddd', debt, unit, now_us, ends_us), life_us)
+  end
+  local left = s.capacity * unit - debt
   if left < 0 then
-    return 0
+    return 0, reset_us
   end
-  return (left - left % s.unit) / s.unit
+  return (left - left % unit) / unit, reset_us
 end
 
 if AMENDS then
@@ -80,7 +77,7 @@ if AMENDS then
     local age_us = math.max(0, now_us - (charged_at_us or now_us))
     local given = math.max(0, units * s.unit - s.drain * age_us)
     s.debt = math.max(0, s.debt - given)
-    charge(s, 0)
+    take(s, 0)
   end
 
   -- Takes units whether they fit or not, up to one further capacity; returns those forgiven.
@@ -88,7 +85,7 @@ if AMENDS then
     local room = math.max(0, 2 * s.capacity * s.unit - s.debt)
     local taken = math.min(units * s.unit, room)
     s.debt = s.debt + taken
-    charge(s, 0)
+    take(s, 0)
     return units - math.floor(taken / s.unit)
   end
 end

@@ -1,53 +1,60 @@
 -- Decides requests of the same limits, one after another: looks at every limit, then charges all or
 -- none.
 --
--- ARGV: now or ''; for each limit its cost and its parameters; then, if the requests are more than
--- that, 'with', the life of the reservation in µs or '', and a digit for each limit, 1 for a shadow.
+-- ARGV: now or ''; the numbers of the limits; and if there is more to say, a letter for the algorithm
+-- of each limit if they have several, the permit, the life of the reservation in µs, a digit for each
+-- limit, 1 for a shadow, all of them or ''; and anything if a key comes more than once.
 -- KEYS: for each request, for each limit its state; then, if there is a reservation, which is of one
 -- request, for each its record.
 -- Answers: now; then for each request, for each limit when to retry (0: it admits, -1: never), delay,
 -- remaining, reset. One of several that failed has what happened in the place of its first number.
 
-local limits, count, at = {}, 0, 2
-while ARGV[at] and ARGV[at] ~= 'with' do
+-- Tables as long as most will be: to grow is dear.
+local limits, count, at, last = { 0, 0, 0, 0 }, 0, 1, #ARGV[2]
+while at < last do
   count = count + 1
-  if use then
-    at = use(count, at)
-  end
-  limits[count], at = limit(at)
+  limits[count], at = limit(at, count)
 end
-local life_us, shadows = ARGV[at] and tonumber(ARGV[at + 1]), ARGV[at + 2]
-local answer, final = { now_us, 0, 0, 0, 0 }, life_us and 0 or #KEYS - count
+local answer
+if KEYS[2] then
+  answer = { now_us, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+else
+  answer = { now_us, 0, 0, 0, 0 }
+end
+local life_us, shadows = tonumber(ARGV[5] or ''), ARGV[6] or ''
+local final = life_us and 0 or #KEYS - count
 
 -- The keys of a request are those behind `from`.
 for from = 0, final, math.max(count, 1) do
-  local admitted, problem = true, nil
+  local admitted, problem, at = true, nil, 4 * from + 2
   for nth = 1, count do
-    if use then
-      use(nth)
+    local place, retry_after_us, delay_us = from + nth, nil, nil
+    if looks then
+      look = looks[nth]
     end
-    local s, at = limits[nth], 4 * (from + nth) - 2
     if final == 0 then
-      read(s, KEYS[nth])
+      retry_after_us, delay_us = look(limits[nth], KEYS[place], place)
     elseif not problem then
       -- A key that holds a value of somebody else is the affair of its own request.
-      local is_read, why = pcall(read, s, KEYS[from + nth])
-      problem = not is_read and why
+      local is_read
+      is_read, retry_after_us, delay_us = pcall(look, limits[nth], KEYS[place], place)
+      problem = not is_read and retry_after_us
     end
     if problem then
       answer[at], answer[at + 1], answer[at + 2], answer[at + 3] = 0, 0, 0, 0
     else
-      local retry_after_us, delay_us = admit(s, s.cost)
       answer[at], answer[at + 1], answer[at + 2], answer[at + 3] = retry_after_us, delay_us, 0, 0
       -- A shadow never denies.
-      if retry_after_us ~= 0 and (not shadows or string.sub(shadows, nth, nth) == '0') then
+      if retry_after_us ~= 0 and string.sub(shadows, nth, nth) ~= '1' then
         admitted = false
       end
     end
+    at = at + 4
   end
+  at = 4 * from + 2
   if problem then
     -- Old servers tell a text, new ones a table.
-    answer[4 * from + 2] = type(problem) == 'table' and problem.err or 'ERR ' .. problem
+    answer[at] = type(problem) == 'table' and problem.err or 'ERR ' .. problem
   else
     if life_us then
       -- A record that cannot be written is to fail before anything is.
@@ -56,26 +63,27 @@ for from = 0, final, math.max(count, 1) do
       end
     end
     for nth = 1, count do
-      if use then
-        use(nth)
-      end
-      local s, at = limits[nth], 4 * (from + nth) - 2
+      local s, units = limits[nth], nil
       local cost = s.cost
       if cost > 0 then
         if admitted and answer[at] == 0 then
-          charge(s, cost)
-          if life_us then
-            local record = KEYS[count + nth]
-            call('HSET', record, 'units', format('%d', cost), 'charged_at', now_text,
-              'expires', format('%d', now_us + life_us))
-            expire(record, life_us, true)
-          end
+          units = cost
         elseif s.is_stale then
           -- Anchors what is later than now, or of another size, to now.
-          charge(s, 0)
+          units = 0
         end
       end
-      answer[at + 2], answer[at + 3] = remaining(s), reset_after(s)
+      if takes then
+        take = takes[nth]
+      end
+      answer[at + 2], answer[at + 3] = take(s, units)
+      if life_us and units and units > 0 then
+        local record = KEYS[count + nth]
+        call('HSET', record, 'units', format('%d', units), 'charged_at', format('%d', now_us),
+          'expires', format('%d', now_us + life_us))
+        expire(record, life_us, true)
+      end
+      at = at + 4
     end
   end
 end

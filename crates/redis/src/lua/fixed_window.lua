@@ -1,75 +1,61 @@
 -- Fixed window: at most L in each window of length W, windows counted from the Unix epoch.
 --
--- Parameters: max_requests (L), size_us (W).
+-- Numbers: cost, max_requests (L), size_us (W).
+-- State: window, its size, count.
 
 local function limit(at)
+  local cost, max_requests, size_us, after = numbers('<ddd', ARGV[2], at)
   return {
-    cost = ARGV[at] + 0, max_requests = ARGV[at + 1] + 0, size_us = ARGV[at + 2] + 0, key = '',
-    until_end_us = 0, count = 0, is_this = false, is_stale = false,
-  }, at + 3
+    cost = cost, max_requests = max_requests, size_us = size_us, key = '', until_end_us = 0, count = 0,
+    is_this = false, is_stale = false,
+  }, after
 end
 
 -- What counts in now's window. A window later than now's is now's; one of another size counts whole
 -- while any of it can lie in now's.
-local function read(s, key)
-  local size_us = s.size_us
+local function look(s, key, place)
+  local size_us, count, is_this, is_stale = s.size_us, 0, false, false
   local elapsed_us = now_us % size_us
-  s.key, s.until_end_us = key, size_us - elapsed_us
-  local found = call('HMGET', key, 'window', 'size', 'count')
-  if not found[1] then
-    s.count, s.is_this, s.is_stale = 0, false, false
-    return
+  local found = stored(key, place, 24)
+  if found then
+    local window, stored_us, units = numbers('<ddd', found)
+    local start_us = now_us - elapsed_us
+    local this = start_us / size_us
+    if (window + 1) * stored_us > start_us then
+      count = units
+    end
+    is_this = window == this and stored_us == size_us
+    is_stale = window > this or stored_us ~= size_us
   end
-  local start_us = now_us - elapsed_us
-  local this, window, stored_us = start_us / size_us, found[1] + 0, found[2] + 0
-  s.count = (window + 1) * stored_us > start_us and found[3] + 0 or 0
-  s.is_this = window == this and stored_us == size_us
-  s.is_stale = window > this or stored_us ~= size_us
-end
-
-local function admit(s, cost)
-  if cost > s.max_requests then
+  local until_end_us = size_us - elapsed_us
+  s.key, s.until_end_us, s.count, s.is_this, s.is_stale = key, until_end_us, count, is_this, is_stale
+  local cost, max_requests = s.cost, s.max_requests
+  if cost > max_requests then
     return -1, 0
   end
-  if s.count + cost <= s.max_requests then
+  if count + cost <= max_requests then
     return 0, 0
   end
-  return s.until_end_us, 0
+  return until_end_us, 0
 end
 
--- Counts `cost` units that were found to fit.
-local function charge(s, cost)
-  s.count = s.count + cost
-  if s.count == 0 then
-    call('DEL', s.key)
-    return
+local function take(s, units)
+  local count, until_end_us = s.count, s.until_end_us
+  if units then
+    count = count + units
+    s.count = count
+    if count == 0 then
+      call('DEL', s.key)
+    else
+      local size_us = s.size_us
+      local state = packed('<ddd', (now_us - now_us % size_us) / size_us, size_us, count)
+      -- One of this window lives until its end already.
+      keep(s.key, state, not s.is_this and until_end_us or nil)
+    end
   end
-  local count_text = format('%d', s.count)
-  if s.is_this then
-    -- It lives until the window's end already.
-    call('HSET', s.key, 'count', count_text)
-  else
-    local window_text = format('%d', math.floor(now_us / s.size_us))
-    local size_text = format('%d', s.size_us)
-    call('HSET', s.key, 'window', window_text, 'size', size_text, 'count', count_text)
-    expire(s.key, s.until_end_us, true)
-  end
-end
-
--- Units that still fit.
-local function remaining(s)
-  if s.count > s.max_requests then
-    return 0
-  end
-  return s.max_requests - s.count
-end
-
--- Until the window ends, if anything counts in it.
-local function reset_after(s)
-  if s.count == 0 then
-    return 0
-  end
-  return s.until_end_us
+  -- As new when the window ends, if anything counts in it.
+  local left = s.max_requests - count
+  return left > 0 and left or 0, count > 0 and until_end_us or 0
 end
 
 if AMENDS then
@@ -80,13 +66,13 @@ if AMENDS then
       units = 0
     end
     s.count = math.max(0, s.count - units)
-    charge(s, 0)
+    take(s, 0)
   end
 
   -- Counts units whether they fit or not, up to 2·L; returns those forgiven.
   function overcharge(s, units)
     local taken = math.min(units, math.max(0, 2 * s.max_requests - s.count))
-    charge(s, taken)
+    take(s, taken)
     return units - taken
   end
 end

@@ -5,37 +5,38 @@
 -- which costs half of tonumber.
 --
 -- The file of an algorithm follows, and gives these functions. `s` is a limit: its cost and quota, and
--- the key that was read last, with its state as it stands now.
---   limit(at)           s, and where in ARGV the next limit is; the cost is at `at`, then parameters
---   read(s, key)        the state of a key
---   admit(s, cost)      when to retry (0 is now, -1 is never), and how long to wait first
---   charge(s, cost)     takes the units and writes; a cost of 0 only ties what is stored to now
---   remaining(s)        the units that are left
---   reset_after(s)      the time until the state is as new
+-- the key that was looked at last, with its state as it stands now.
+--   limit(at)              s, whose numbers begin at byte `at` of ARGV[2], and where they end
+--   look(s, key, place)    reads the state of a key, the one at `place`; when to retry the cost of `s`
+--                          (0 is now, -1 is never), and how long to wait first
+--   take(s, units)         takes the units and writes; none only tie what is stored to now; without a
+--                          number nothing is written. Then the units that are left, and the time
+--                          until the state is as new
 -- and to amend: refund(s, units, charged_at_us) and overcharge(s, units), or release(s) and renew(s).
+--
+-- In every script ARGV[1] is now or '', ARGV[2] the numbers of the limits, ARGV[4] the permit.
 
 -- Looked up once: each look costs as much as a few steps.
-local call, format = redis.call, string.format
+local call, format, ceil = redis.call, string.format, math.ceil
+local packed, numbers = struct.pack, struct.unpack
 
 -- A virtual time is passed as text; without one it is the server's own, read once. The server tells
--- seconds, and microseconds without leading zeros.
-local now_text = ARGV[1]
-if now_text == '' then
+-- seconds, and microseconds.
+local now_us = ARGV[1]
+local is_virtual = now_us ~= ''
+if is_virtual then
+  now_us = now_us + 0
+else
   local time = call('TIME')
-  local seconds, us = time[1], time[2]
-  if #us < 6 then
-    us = string.sub('00000' .. us, -6)
-  end
-  now_text = seconds .. us
+  now_us = time[1] * 1000000 + time[2]
 end
-local now_us = now_text + 0
 
 -- Lets a key live until `us` from now, rounded up to the server's milliseconds. The moment is given
 -- and not the distance: the server would count that from a time that it has rounded down.
 local function expire(key, us, is_new)
-  if ARGV[1] ~= '' then
+  if is_virtual then
     -- Virtual time does not pass for the server: what it keeps must outlive the run.
-    call('PEXPIRE', key, format('%d', math.max(math.ceil(us / 1000), 86400000)))
+    call('PEXPIRE', key, format('%d', math.max(ceil(us / 1000), 86400000)))
     return
   end
   if not is_new then
@@ -47,5 +48,5 @@ local function expire(key, us, is_new)
     end
     us = us * 1.5
   end
-  call('PEXPIREAT', key, format('%d', math.ceil((now_us + us) / 1000)))
+  call('PEXPIREAT', key, format('%d', ceil((now_us + us) / 1000)))
 end

@@ -1,17 +1,12 @@
--- Limits of several algorithms in one request. Before one is asked, the functions become those of its
--- algorithm, whose name comes before its cost.
+-- Limits of several algorithms in one request. Each has the functions of its own, which are made for
+-- it here.
 
-local limit, read, admit, charge, remaining, reset_after
-local algorithms = {}
+looks, takes = { 0, 0, 0, 0 }, { 0, 0, 0, 0 }
 
-function use(nth, at)
-  local A = algorithms[nth]
-  if not A then
-    local name = ARGV[at]
-    A = algorithms[name] or algorithm(name)
-    algorithms[nth], algorithms[name] = A, A
-  end
-  limit, read, admit = A.limit, A.read, A.admit
-  charge, remaining, reset_after = A.charge, A.remaining, A.reset_after
-  return at and at + 1
+local function limit(at, nth)
+  local its_limit
+  its_limit, looks[nth], takes[nth] = algorithm(string.sub(ARGV[3], nth, nth))
+  return its_limit(at)
 end
+
+local look, take

@@ -2,7 +2,9 @@
 -- moment with more than one unit is followed by minus their number. The list ends with the number
 -- of units in it, those that have left the window included, so that nobody has to count them.
 --
--- Parameters: max_requests (L), size_us (W).
+-- Numbers: cost, max_requests (L), size_us (W).
+
+local now_text = format('%d', now_us)
 
 -- The moment that ends at element `at` of a part of the list: its time, units and elements.
 local function moment(part, at)
@@ -45,11 +47,11 @@ local function walk(key, from, until_us, most)
 end
 
 local function limit(at)
-  local cost, max_requests, size_us = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
-  return { cost = cost, max_requests = max_requests, size_us = size_us }, at + 3
+  local cost, max_requests, size_us, after = numbers('<ddd', ARGV[2], at)
+  return { cost = cost, max_requests = max_requests, size_us = size_us }, after
 end
 
-local function read(s, key)
+local function look(s, key)
   local units, gone, gone_elements, newest_us = 0, 0, 0, nil
   local tail = call('LRANGE', key, '-3', '-1')
   if tail[1] then
@@ -60,20 +62,18 @@ local function read(s, key)
       gone, gone_elements = walk(key, 0, now_us - s.size_us, units)
     end
   end
-  s.key, s.held, s.gone, s.gone_elements = key, units - gone, gone, gone_elements
+  local held = units - gone
+  s.key, s.held, s.gone, s.gone_elements = key, held, gone, gone_elements
   s.newest_us, s.is_stale = newest_us, newest_us and newest_us > now_us
-end
-
-local function admit(s, cost)
-  if cost > s.max_requests then
+  if s.cost > s.max_requests then
     return -1, 0
   end
-  local excess = s.held + cost - s.max_requests
+  local excess = held + s.cost - s.max_requests
   if excess <= 0 then
     return 0, 0
   end
   -- Until the oldest that are too many leave the window; what is later than now counts as now.
-  local _, _, last_us = walk(s.key, s.gone_elements, math.huge, excess)
+  local _, _, last_us = walk(key, gone_elements, math.huge, excess)
   return math.min(last_us, now_us) + s.size_us - now_us, 0
 end
 
@@ -129,12 +129,12 @@ local function charge(s, cost)
   expire(s.key, reset_after(s), is_new)
 end
 
--- Units that still fit.
-local function remaining(s)
-  if s.held > s.max_requests then
-    return 0
+local function take(s, units)
+  if units then
+    charge(s, units)
   end
-  return s.max_requests - s.held
+  local left = s.max_requests - s.held
+  return left > 0 and left or 0, reset_after(s)
 end
 
 if AMENDS then

@@ -92,18 +92,25 @@ async fn a_script_that_the_server_has_forgotten_is_sent_again() {
     }
 }
 
+/// Where the state of the next test is.
+const STATE: &str = "rl:{alice}:api:fw";
+
 #[tokio::test]
 async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing() {
     for program in peers::servers().unwrap() {
         let fixture = Fixture::start(program).await;
         let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
-        fixture.server.command(&["SET", "rl:{alice}:api:fw", "not ours"]).unwrap();
-        let wide = Check::new("wide", &quota, "alice", 1);
-        let taken = Check { limit: "api", ..wide };
-        let request = Request::new([wide, taken], None).unwrap();
-        let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();
-        assert!(error.to_string().contains("WRONGTYPE"), "{error}");
-        let filter = Filter { limits: Some(&["wide"]), key: None };
-        assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
+        let theirs: [&[&str]; 2] = [&["SET", STATE, "not ours"], &["HSET", STATE, "not", "ours"]];
+        for command in theirs {
+            fixture.server.command(&["DEL", STATE]).unwrap();
+            fixture.server.command(command).unwrap();
+            let wide = Check::new("wide", &quota, "alice", 1);
+            let taken = Check { limit: "api", ..wide };
+            let request = Request::new([wide, taken], None).unwrap();
+            let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();
+            assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+            let filter = Filter { limits: Some(&["wide"]), key: None };
+            assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
+        }
     }
 }

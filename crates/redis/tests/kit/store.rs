@@ -8,6 +8,14 @@ use tollkeeper_core::{HostPort, RedisAddress, RedisUrl};
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::sentinels::{MASTER, Sentinels};
 
+/// What the manual says that a user needs, on a cluster too.
+pub(crate) const RIGHTS: &str = "resetkeys ~rl:* resetchannels &rl:* -@all \
+    +evalsha +eval +time +get +mget +set +llen +hmget +hset +hlen +pttl +pexpireat +del \
+    +lrange +lindex +rpush +rpop +ltrim \
+    +zrange +zrangebyscore +zscore +zadd +zrem +zremrangebyscore \
+    +info +ping +scan +unlink +publish +subscribe \
+    +cluster|slots +cluster|info +asking";
+
 /// The server that listens on `port` of loopback.
 pub(crate) fn url_of(port: u16) -> RedisUrl {
     let address = RedisAddress::Tcp { host: "127.0.0.1".to_owned(), port, tls: false };

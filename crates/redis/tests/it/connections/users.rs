@@ -9,6 +9,7 @@ use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::{Launch, RedisServer};
 
 use super::kit::*;
+use crate::store::RIGHTS;
 
 /// What the advice says that a user needs.
 const GRANTED: &str = "~rl:* +@read +@write +@scripting +@connection +info +time";
@@ -35,39 +36,55 @@ fn quotas() -> Vec<Quota> {
 
 #[tokio::test]
 async fn what_the_advice_grants_is_enough_for_everything() {
+    does_everything(GRANTED).await;
+}
+
+#[tokio::test]
+async fn the_commands_that_the_manual_names_are_enough_for_everything() {
+    does_everything(RIGHTS).await;
+}
+
+async fn does_everything(rules: &str) {
     let programs = peers::servers().unwrap().into_iter().chain([peers::oldest_redis().unwrap()]);
     for program in programs {
-        let (_server, store) = with_rules(&program, GRANTED).await;
-        for quota in &quotas() {
-            let check = Check::new("api", quota, "alice", 2);
+        let (_server, store) = with_rules(&program, rules).await;
+        let quotas = quotas();
+        let checks: Vec<Check<'_>> =
+            quotas.iter().map(|quota| Check::new("api", quota, "alice", 2)).collect();
+        let held = Some(Ticket { id: 7, reserve_for_us: None });
+        for check in &checks {
             let ticket = Some(Ticket { id: 7, reserve_for_us: Some(1_000_000) });
-            let request = Request::new([check], ticket);
-            let request = request
-                .or_else(|_| Request::new([check], Some(Ticket { id: 7, reserve_for_us: None })));
+            let request = Request::new([*check], ticket).or_else(|_| Request::new([*check], held));
             store.decide(&[request.unwrap()]).await.remove(0).unwrap();
-            let changes = [
-                Change::Settle { id: 7, actual: 1 },
-                Change::Refund { units: 1, charged_at_us: None },
-                Change::Renew { id: 7 },
-                Change::Release { id: 7 },
-            ];
-            for change in changes {
-                let amendment = Amendment {
-                    limit: "api",
-                    quota,
-                    key: "alice",
-                    change,
-                    consistency: Consistency::Exact,
-                };
-                if let Err(error) = store.amend(&[amendment]).await.remove(0) {
-                    panic!("{change:?} of {quota:?}: {error}");
-                }
-            }
+        }
+        // All at once, where something is there already.
+        let held = Some(Ticket { id: 8, reserve_for_us: None });
+        let request = Request::new(checks.iter().copied(), held).unwrap();
+        assert!(store.decide(&[request]).await.remove(0).unwrap().allowed);
+        for check in &checks {
+            amend_every_way(&store, check.quota).await;
         }
         ask_soon(&store).await.unwrap();
         let everything = Filter::default();
         assert!(!store.inspect(everything, 100).await.unwrap().is_empty());
         assert!(store.reset(everything).await.unwrap() > 0);
+    }
+}
+
+async fn amend_every_way(store: &RedisStore, quota: &Quota) {
+    let changes = [
+        Change::Settle { id: 7, actual: 1 },
+        Change::Refund { units: 1, charged_at_us: None },
+        Change::Draw { most: 1, least: 1 },
+        Change::Renew { id: 7 },
+        Change::Release { id: 7 },
+    ];
+    for change in changes {
+        let consistency = Consistency::Exact;
+        let amendment = Amendment { limit: "api", quota, key: "alice", change, consistency };
+        if let Err(error) = store.amend(&[amendment]).await.remove(0) {
+            panic!("{change:?} of {quota:?}: {error}");
+        }
     }
 }
 

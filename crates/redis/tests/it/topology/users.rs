@@ -7,14 +7,7 @@ use tollkeeper_testkit::redis_server::{Launch, RedisServer};
 use tollkeeper_testkit::sentinels::{MASTER, Sentinels};
 
 use super::kit::*;
-use crate::store::{cluster_url, sentinel_url};
-
-/// What a user of the servers needs, on a cluster too.
-const RIGHTS: &str = "resetkeys ~rl:* resetchannels &rl:* -@all \
-    +evalsha +eval +time +hmget +hset +hlen +pttl +pexpireat +del +lrange +rpush +rpop +ltrim \
-    +zrange +zrangebyscore +zscore +zadd +zrem +zremrangebyscore \
-    +info +ping +scan +hgetall +unlink +publish +subscribe \
-    +cluster|slots +cluster|info +asking";
+use crate::store::{RIGHTS, cluster_url, sentinel_url};
 
 /// What a user of the sentinels needs.
 const OF_SENTINELS: &str = "on >word resetkeys resetchannels &+switch-master -@all \
