@@ -70,22 +70,25 @@ impl Terms {
         let algorithm = self.common_algorithm();
         let mut numbers = Vec::new();
         self.limits.iter().for_each(|limit| push_numbers(&mut numbers, limit.cost, &limit.quota));
-        let mut args = vec![or_empty(self.now_us), numbers];
+        let letter = |limit: &Limit| letter(limit.quota.algorithm());
+        let letters: String = match algorithm {
+            Some(_) => String::new(),
+            None => self.limits.iter().map(letter).collect(),
+        };
+        let permit = self.ticket.map_or_else(String::new, |ticket| permit_text(ticket.id));
         let reserved = self.ticket.and_then(|ticket| Some((ticket.id, ticket.reserve_for_us?)));
-        let comes_again = !are_different(&keys);
-        let has_shadow = self.limits.iter().any(|limit| limit.shadow);
-        if algorithm.is_none() || self.ticket.is_some() || has_shadow || comes_again {
-            let letter = |limit: &Limit| letter(limit.quota.algorithm());
-            let letters: String = match algorithm {
-                Some(_) => String::new(),
-                None => self.limits.iter().map(letter).collect(),
-            };
-            let permit = self.ticket.map_or_else(String::new, |ticket| permit_text(ticket.id));
-            let life = or_empty(reserved.map(|(_, us)| us));
-            let digit = |limit: &Limit| if limit.shadow { '1' } else { '0' };
-            let shadows: String = self.limits.iter().map(digit).collect();
-            args.extend([letters.into(), permit.into(), life, shadows.into()]);
-            args.extend(comes_again.then(|| b"again".to_vec()));
+        let life = or_empty(reserved.map(|(_, us)| us));
+        let digit = |limit: &Limit| if limit.shadow { '1' } else { '0' };
+        let shadows: String = match self.limits.iter().any(|limit| limit.shadow) {
+            true => self.limits.iter().map(digit).collect(),
+            false => String::new(),
+        };
+        let again = if are_different(&keys) { "" } else { "again" };
+        let mut args = vec![or_empty(self.now_us), numbers, letters.into(), permit.into(), life];
+        args.extend([shadows.into(), again.into()]);
+        // What there is not to say at the end is not sent.
+        while args.len() > 2 && args.last().is_some_and(Vec::is_empty) {
+            args.pop();
         }
         let mut call = Call { algorithm, keys, args };
         if let Some((id, _)) = reserved {

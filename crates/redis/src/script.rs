@@ -20,19 +20,19 @@ macro_rules! functions {
         include_str!("lua/fixed_window.lua")
     };
     (sliding_window_log) => {
-        include_str!("lua/sliding_window_log.lua")
+        concat!(include_str!("lua/expire.lua"), include_str!("lua/sliding_window_log.lua"))
     };
     (sliding_window_counter) => {
         include_str!("lua/sliding_window_counter.lua")
     };
     (concurrency) => {
-        include_str!("lua/concurrency.lua")
+        concat!(include_str!("lua/expire.lua"), include_str!("lua/concurrency.lua"))
     };
 }
 
-/// What the functions need: states that are strings, and exact products for those that multiply
-/// beyond 2^53.
-macro_rules! needs {
+/// What the functions share with others: states that are strings, and exact products for those that
+/// multiply beyond 2^53.
+macro_rules! shared {
     (sliding_window_log) => {
         ""
     };
@@ -53,7 +53,7 @@ macro_rules! head {
     ($amends:literal) => {
         concat!(
             concat!("local AMENDS = ", $amends, "\n"),
-            "local looks, takes, refund, overcharge, release, renew\n",
+            "local algorithm, refund, overcharge, release, renew\n",
             include_str!("lua/prelude.lua"),
         )
     };
@@ -90,7 +90,7 @@ macro_rules! texts {
         }
     };
     (@ $amends:literal, $main:literal, $algorithm:ident) => {
-        concat!(head!($amends), needs!($algorithm), functions!($algorithm), include_str!($main))
+        concat!(head!($amends), shared!($algorithm), functions!($algorithm), include_str!($main))
     };
 }
 
@@ -104,16 +104,15 @@ const DECIDE_SEVERAL: &str = concat!(
     head!(false),
     include_str!("lua/packed.lua"),
     include_str!("lua/exact.lua"),
-    "local function algorithm(letter)\n",
+    "function algorithm(letter)\n",
     branch!("t", token_bucket),
-    branch!("g", gcra),
     branch!("b", leaking_bucket),
     branch!("f", fixed_window),
     branch!("l", sliding_window_log),
     branch!("c", sliding_window_counter),
     branch!("p", concurrency),
     "end\n",
-    include_str!("lua/several.lua"),
+    "local limit, look, take\n",
     include_str!("lua/decide.lua"),
 );
 
@@ -142,11 +141,11 @@ pub(crate) struct Call {
     pub(crate) args: Vec<Vec<u8>>,
 }
 
-/// How a script for several algorithms is told of one.
+/// How a script for several algorithms is told of one. GCRA asks what the token bucket asks, whether
+/// D′ + cost·P ≤ B·P, so there they share their functions.
 pub(crate) fn letter(algorithm: Algorithm) -> char {
     match algorithm {
-        Algorithm::TokenBucket => 't',
-        Algorithm::Gcra => 'g',
+        Algorithm::TokenBucket | Algorithm::Gcra => 't',
         Algorithm::LeakingBucket => 'b',
         Algorithm::FixedWindow => 'f',
         Algorithm::SlidingWindowLog => 'l',

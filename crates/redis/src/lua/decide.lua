@@ -11,9 +11,21 @@
 
 -- Tables as long as most will be: to grow is dear.
 local limits, count, at, last = { 0, 0, 0, 0 }, 0, 1, #ARGV[2]
+-- Where they have several algorithms, the functions of each; neighbours of one share theirs.
+local looks, takes, made
+if algorithm then
+  looks, takes = { 0, 0, 0, 0 }, { 0, 0, 0, 0 }
+end
 while at < last do
   count = count + 1
-  limits[count], at = limit(at, count)
+  if algorithm then
+    local letter = string.sub(ARGV[3], count, count)
+    if letter ~= made then
+      made, limit, look, take = letter, algorithm(letter)
+    end
+    looks[count], takes[count] = look, take
+  end
+  limits[count], at = limit(at)
 end
 local answer
 if KEYS[2] then
@@ -43,7 +55,7 @@ for from = 0, final, math.max(count, 1) do
     if problem then
       answer[at], answer[at + 1], answer[at + 2], answer[at + 3] = 0, 0, 0, 0
     else
-      answer[at], answer[at + 1], answer[at + 2], answer[at + 3] = retry_after_us, delay_us, 0, 0
+      answer[at], answer[at + 1] = retry_after_us, delay_us
       -- A shadow never denies.
       if retry_after_us ~= 0 and string.sub(shadows, nth, nth) ~= '1' then
         admitted = false
@@ -81,7 +93,11 @@ for from = 0, final, math.max(count, 1) do
         local record = KEYS[count + nth]
         call('HSET', record, 'units', format('%d', units), 'charged_at', format('%d', now_us),
           'expires', format('%d', now_us + life_us))
-        expire(record, life_us, true)
+        if is_virtual then
+          call('PEXPIRE', record, format('%d', math.max(ceil(life_us / 1000), 86400000)))
+        else
+          call('PEXPIREAT', record, format('%d', ceil((now_us + life_us) / 1000)))
+        end
       end
       at = at + 4
     end

@@ -12,16 +12,6 @@ local function limit(at)
   }, after
 end
 
--- How far into a window a count of the one before weighs less than `bound`; W where that is not
--- before the window's end.
-local function first_below(count, bound, size_us)
-  if count < bound then
-    return 0
-  end
-  local _, left_us = mul_div(bound, size_us, count)
-  return size_us - (left_us - 1)
-end
-
 -- The counts in the terms of now's window. A window later than now's is now's; windows of another
 -- size count whole, as late as any of them can lie.
 local function look(s, key, place)
@@ -55,16 +45,29 @@ local function look(s, key, place)
     return -1, 0
   end
   -- floor(previous · (W − elapsed) / W) + current.
-  if mul_div(previous, size_us - elapsed_us, size_us) + current + cost <= max_requests then
+  local used = current
+  if previous > 0 then
+    used = used + mul_div(previous, size_us - elapsed_us, size_us)
+  end
+  if used + cost <= max_requests then
     return 0, 0
+  end
+  -- How far into a window a previous count weighs less than `bound`; W where that is not before the
+  -- window's end.
+  local function first_below(count, bound)
+    if count < bound then
+      return 0
+    end
+    local _, left_us = mul_div(bound, size_us, count)
+    return size_us - (left_us - 1)
   end
   -- If what is current leaves room, in this window or at its end, since nothing else weighs then; if
   -- not, in the next one, where what is current weighs as previous, or at its end.
   local free = max_requests - cost
   if free >= current then
-    return first_below(previous, free - current + 1, size_us) - elapsed_us, 0
+    return first_below(previous, free - current + 1) - elapsed_us, 0
   end
-  return size_us - elapsed_us + first_below(current, free + 1, size_us), 0
+  return size_us - elapsed_us + first_below(current, free + 1), 0
 end
 
 local function take(s, units)
@@ -87,8 +90,10 @@ local function take(s, units)
     -- One that has counted in this window lives until the end of the next already.
     keep(s.key, state, not s.is_this and reset_us or nil)
   end
-  local used = mul_div(previous, size_us - elapsed_us, size_us) + current
-  local left = s.max_requests - used
+  local left = s.max_requests - current
+  if previous > 0 then
+    left = left - mul_div(previous, size_us - elapsed_us, size_us)
+  end
   return left > 0 and left or 0, reset_us
 end
 

@@ -48,7 +48,10 @@ end
 
 local function limit(at)
   local cost, max_requests, size_us, after = numbers('<ddd', ARGV[2], at)
-  return { cost = cost, max_requests = max_requests, size_us = size_us }, after
+  return {
+    cost = cost, max_requests = max_requests, size_us = size_us, key = '', held = 0, gone_elements = 0,
+    newest_us = 0, is_stale = false,
+  }, after
 end
 
 local function look(s, key)
@@ -63,8 +66,8 @@ local function look(s, key)
     end
   end
   local held = units - gone
-  s.key, s.held, s.gone, s.gone_elements = key, held, gone, gone_elements
-  s.newest_us, s.is_stale = newest_us, newest_us and newest_us > now_us
+  s.key, s.held, s.gone_elements, s.newest_us = key, held, gone_elements, newest_us
+  s.is_stale = newest_us and newest_us > now_us
   if s.cost > s.max_requests then
     return -1, 0
   end
@@ -77,64 +80,56 @@ local function look(s, key)
   return math.min(last_us, now_us) + s.size_us - now_us, 0
 end
 
--- Until the newest entry leaves the window.
-local function reset_after(s)
-  if s.held == 0 then
-    return 0
-  elseif s.newest_us >= now_us then
-    return s.size_us
-  end
-  return s.newest_us + s.size_us - now_us
-end
-
--- Remembers `cost` units that were found to fit; what was later than now happened now.
-local function charge(s, cost)
-  -- From the end of the list: the number of its units, then what is not before now.
-  local is_new, ending, at_now = s.held == 0, 1, cost
-  local time_us, units, elements = s.newest_us, 0, 0
-  while time_us and time_us >= now_us do
-    ending, at_now, time_us = ending + elements, at_now + units, nil
-    local part = call('LRANGE', s.key, format('%d', -2 - ending),
-      format('%d', -1 - ending))
-    if part[1] then
-      time_us, units, elements = moment(part, #part)
+local function take(s, cost)
+  local held, newest_us = s.held, s.newest_us
+  local is_new = held == 0
+  if cost then
+    -- From the end of the list: the number of its units, then what is not before now, which happened
+    -- now.
+    local ending, at_now = 1, cost
+    local time_us, units, elements = newest_us, 0, 0
+    while time_us and time_us >= now_us do
+      ending, at_now, time_us = ending + elements, at_now + units, nil
+      local part = call('LRANGE', s.key, format('%d', -2 - ending), format('%d', -1 - ending))
+      if part[1] then
+        time_us, units, elements = moment(part, #part)
+      end
     end
+    held = held + cost
+    local first, units_text = s.gone_elements, nil
+    if cost > 0 then
+      units_text = format('%d', held)
+    else
+      -- What has left the window stays until there is something to add.
+      first, units_text = 0, call('LINDEX', s.key, '-1')
+    end
+    if ending > 1 or first > 0 then
+      call('LTRIM', s.key, format('%d', first), format('%d', -1 - ending))
+    elseif newest_us then
+      call(is_new and 'DEL' or 'RPOP', s.key)
+    end
+    if at_now == 1 then
+      call('RPUSH', s.key, now_text, units_text)
+    elseif at_now > 1 then
+      call('RPUSH', s.key, now_text, format('%d', -at_now), units_text)
+    else
+      call('RPUSH', s.key, units_text)
+    end
+    if at_now > 0 then
+      newest_us = now_us
+    end
+    s.held, s.newest_us = held, newest_us
   end
-  if cost > 0 then
-    s.gone = 0
-  else
-    -- What has left the window stays until there is something to add.
-    s.gone_elements = 0
+  -- Until the newest entry leaves the window.
+  local reset_us = 0
+  if held > 0 then
+    reset_us = s.size_us - math.max(0, now_us - newest_us)
   end
-  if ending > 1 then
-    call('LTRIM', s.key, format('%d', s.gone_elements),
-      format('%d', -1 - ending))
-  elseif s.gone_elements > 0 then
-    call('LTRIM', s.key, format('%d', s.gone_elements), '-2')
-  elseif s.newest_us then
-    call(is_new and 'DEL' or 'RPOP', s.key)
+  if cost then
+    expire(s.key, reset_us, is_new)
   end
-  s.held = s.held + cost
-  local units_text = format('%d', s.held + s.gone)
-  if at_now == 1 then
-    call('RPUSH', s.key, now_text, units_text)
-  elseif at_now > 1 then
-    call('RPUSH', s.key, now_text, format('%d', -at_now), units_text)
-  else
-    call('RPUSH', s.key, units_text)
-  end
-  if at_now > 0 then
-    s.newest_us = now_us
-  end
-  expire(s.key, reset_after(s), is_new)
-end
-
-local function take(s, units)
-  if units then
-    charge(s, units)
-  end
-  local left = s.max_requests - s.held
-  return left > 0 and left or 0, reset_after(s)
+  local left = s.max_requests - held
+  return left > 0 and left or 0, reset_us
 end
 
 if AMENDS then
@@ -167,14 +162,14 @@ if AMENDS then
     end
     if s.newest_us then
       call('RPUSH', s.key, format('%d', s.held))
-      expire(s.key, reset_after(s), true)
+      expire(s.key, s.newest_us + s.size_us - now_us, true)
     end
   end
 
   -- Remembers units whether they fit or not, up to 2·L in all; returns those forgiven.
   function overcharge(s, units)
     local taken = math.min(units, math.max(0, 2 * s.max_requests - s.held))
-    charge(s, taken)
+    take(s, taken)
     return units - taken
   end
 end
