@@ -207,8 +207,11 @@ pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
 
 /// Whether no key comes twice.
 fn are_different(keys: &[String]) -> bool {
+    if keys.len() < 2 {
+        return true;
+    }
     let mut seen = HashSet::with_capacity(keys.len());
-    keys.len() < 2 || keys.iter().all(|key| seen.insert(key.as_str()))
+    keys.iter().all(|key| seen.insert(key.as_str()))
 }
 
 /// A cost and its quota as the algorithm's script takes them.
