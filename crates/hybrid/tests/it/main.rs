@@ -6,6 +6,7 @@ mod counted;
 mod hoarder;
 mod leases;
 mod node;
+mod remaining;
 mod reserved;
 mod shares;
 mod sharing;
