@@ -1,11 +1,19 @@
 //! What one service reserves and another one settles, of limits that services decide by themselves; and
 //! what they say of what is left.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tollkeeper_testkit::cluster::Cluster;
 use tollkeeper_testkit::moment::until;
 use tollkeeper_testkit::redis_server::RedisServer;
 
-use crate::kit::{PATIENCE, Service, run, text};
+use crate::kit::{Folder, PATIENCE, Service, run, text, tollkeeper};
+
+/// How long a node of a cluster may be silent.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Two have twenty each of what is shared, and five a second flow in.
 const POLICY: &str = "
@@ -116,4 +124,61 @@ fn who_decides_by_itself_says_that_at_least_so_much_is_left() {
         let output = run(&args, &other.folder);
         assert!(text(&output.stdout).starts_with(told), "{output:?}");
     }
+}
+
+/// A key that is split and another limit of the request lie in different slots of a cluster, which
+/// refuses what is of several.
+#[test]
+fn on_a_cluster_a_split_key_and_another_limit_are_reserved_together() {
+    let cluster = Cluster::start("redis-server", NODE_TIMEOUT).unwrap();
+    let policy = format!(
+        "store: {{ url: \"{}\", timeout: 5s, on_failure: closed }}
+rules:
+  split: {{ key: ip, limit: 1000/day, consistency: sync, sub_shards: 4 }}
+  few:   {{ key: ip, limit: 3/day }}
+",
+        cluster.url(),
+    );
+    let service = Service::start("split-cluster", &policy);
+    let body = json!({ "attributes": { "ip": "192.0.2.7" } });
+    // A cluster takes a moment to be whole.
+    let reserve = || post(&service, "/v1/reserve", &body);
+    let first = until(PATIENCE, || {
+        let answer = reserve();
+        (answer["source"] != "fallback").then_some(answer)
+    });
+    let answers = [first.unwrap(), reserve(), reserve(), reserve(), reserve()];
+    for (nth, answer) in answers.iter().enumerate() {
+        assert_eq!((&answer["allowed"], &answer["source"]), (&json!(nth < 3), &json!("store")));
+    }
+    assert_eq!(answers[3]["rule"], "few");
+    for answer in &answers[..3] {
+        let cancel = json!({ "reservation": answer["reservation"] });
+        assert_eq!(post(&service, "/v1/cancel", &cancel)["result"], "done");
+    }
+    // What was denied was given back to the part, and what was cancelled as well.
+    let states = service.get("/debug/state?rule=split&key=192.0.2.7").json();
+    assert_eq!(states["keys"], json!({}), "{states}");
+}
+
+#[test]
+fn a_service_says_at_its_start_what_it_decides_itself() {
+    let folder = Folder::new("says-here");
+    let store = "store: { url: \"redis://127.0.0.1:1\", nodes: 2 }";
+    folder.write("tollkeeper.yaml", format!("{store}{POLICY}"));
+    let said = |args: &[&str]| {
+        let mut child = tollkeeper();
+        child.args(["serve", "--listen", "127.0.0.1:0"]).args(args).current_dir(&folder.path);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let lines: Vec<String> = lines.take_while(|line| !line.starts_with("  stop ")).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        lines.into_iter().find(|line| line.trim_start().starts_with("here "))
+    };
+    let here = "  here   this process decides shared (share of 2), split (sync, 100ms, 4 sub-shards), \
+                leased (lease, 1200ms)";
+    assert_eq!(said(&[]).as_deref(), Some(here));
+    folder.write("memory.yaml", POLICY);
+    assert_eq!(said(&["-c", "memory.yaml"]), None);
 }
