@@ -82,3 +82,26 @@ async fn what_one_limiter_reserves_of_a_part_another_settles() {
     );
     assert!(decision.remaining() < PER_DAY / 2, "what one part has");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_limiter_reserves_of_its_share_another_settles() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let limit = Limit::per_second(PER_DAY).share();
+    let (one, other) = (limiter(&server, limit.clone()).await, limiter(&server, limit).await);
+    let life = Duration::from_secs(60);
+    // Whoever begins has nothing: half of it flows in within a second.
+    let reserved = loop {
+        let reserved = one.reserve("api", "alice", 400, life).await.unwrap();
+        if reserved.allowed() {
+            break reserved;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(reserved.source() == Source::Share && reserved.remaining_is_at_least());
+    let reservation = reserved.handle().unwrap();
+    // Of the 4600 on top, it can pay what it has and owe as much as that can be: a thousand.
+    let settled = other.settle(reservation, 5000).await;
+    assert!(matches!(settled, Ok(Amended::Done { forgiven: 3600..=4600 })), "{settled:?}");
+    assert_eq!(one.settle(reservation, 0).await, Ok(Amended::Repeated));
+    assert!(!other.check("api", "alice").await.unwrap().allowed());
+}
