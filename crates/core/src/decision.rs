@@ -16,7 +16,7 @@ pub struct Outcome {
     pub shadow: bool,
     /// Capacity, burst, or the window's count.
     pub limit: u64,
-    /// Whole units available after this decision.
+    /// Whole units available after this decision; of one taken `here`, at least so many.
     pub remaining: u64,
     /// 0 when allowed; else the earliest time at which the same cost would be; `None` is never.
     pub retry_after_us: Option<u64>,
@@ -24,6 +24,9 @@ pub struct Outcome {
     pub reset_after_us: u64,
     /// How long an admitted request is to wait.
     pub delay_us: u64,
+    /// Whether this process decided it, with leave of a shared store. Others may hold units that
+    /// nobody here knows of.
+    pub here: bool,
 }
 
 impl Outcome {
@@ -59,6 +62,7 @@ impl Outcome {
             retry_after_us,
             reset_after_us: step.reset_after_us,
             delay_us,
+            here: false,
         }
     }
 
@@ -191,6 +195,7 @@ mod tests {
             retry_after_us: Some(0),
             reset_after_us: 1,
             delay_us: 0,
+            here: false,
         }
     }
 

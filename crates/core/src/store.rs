@@ -180,12 +180,36 @@ pub enum Amended {
         /// Units beyond one further capacity of debt, which nobody pays.
         forgiven: u64,
     },
+    /// A reservation has ended.
+    Settled(Settled),
     /// Units were drawn or spent.
     Drawn(Drawn),
     /// It had taken effect before; nothing changed.
     Repeated,
     /// There is nothing of that name, or no longer; nothing changed.
     Unknown,
+}
+
+impl Amended {
+    /// The units that nobody pays, if it took effect.
+    #[must_use]
+    pub fn forgiven(&self) -> Option<u64> {
+        match self {
+            Self::Done { forgiven } | Self::Settled(Settled { forgiven, .. }) => Some(*forgiven),
+            _ => None,
+        }
+    }
+}
+
+/// A reservation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Units beyond one further capacity of debt, which nobody pays.
+    pub forgiven: u64,
+    /// What it had charged.
+    pub reserved: u64,
+    /// How long ago, by the store's clock.
+    pub age_us: u64,
 }
 
 /// What became of units that are spent elsewhere, and how the state is now.

@@ -275,6 +275,7 @@ mod tests {
             retry_after_us,
             reset_after_us: 10 * SECOND,
             delay_us: 0,
+            here: false,
         };
         Answer::one(500, false, outcome)
     }

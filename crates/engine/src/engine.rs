@@ -286,8 +286,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// Decides without waiting, where the store can.
     fn decide_at_once(&self, ready: Ready) -> Result<Result<Verdict, EngineError>, Undecided> {
         // What goes to a server has to be waited for, unless it gave leave before.
-        let here = self.safety.is_some();
-        if here && !ready.met.is_local() {
+        if self.safety.is_some() && !ready.met.is_local() {
             return Err(Undecided(Box::new(ready)));
         }
         let answered = match ready.met.request(ready.ticket) {
@@ -295,9 +294,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             Err(error) => return Ok(Err(error.into())),
         };
         match answered {
-            Some(Ok(answer)) => {
-                Ok(self.verdict(ready, Decided { here, ..Decided::by_store(answer) }))
-            }
+            Some(Ok(answer)) => Ok(self.verdict(ready, Decided::by_store(answer))),
             Some(Err(error)) => Ok(Err(error.into())),
             None => Err(Undecided(Box::new(ready))),
         }
@@ -383,12 +380,6 @@ fn ready(
     name: impl FnOnce(&Met) -> (OwnedTarget, String),
 ) -> Result<Ready, EngineError> {
     let kind = match reserve_for_us {
-        Some(_) if !met.can_be_reserved() => {
-            return Err(EngineError::Unfit(
-                "a limit with `consistency: share` or `sub_shards` has no one place where it could \
-                 be reserved",
-            ));
-        }
         Some(_) => HandleKind::Reservation,
         None if met.holds_permits() => HandleKind::Permit,
         None => return Ok(Ready { met, ticket: None, handle: None }),

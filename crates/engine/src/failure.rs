@@ -143,11 +143,12 @@ impl<L: Store> Fallback<L> {
     }
 
     /// Lets the local limiter know what the store said, so that it begins where the store ended.
+    /// What was decided here says only what this process had left.
     pub(crate) async fn learn(&self, asked: Asked<'_>, answer: &Answer) {
         let (shares, choices) = (asked.shares(), asked.choices());
         let limits = asked.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
         for (((met, quota), _), outcome) in
-            limits.filter(|((_, choice), _)| **choice == OnFailure::Static)
+            limits.filter(|((_, choice), outcome)| **choice == OnFailure::Static && !outcome.here)
         {
             if let Quota::Concurrency(_) = quota {
                 if answer.charged_at_us.is_some() {
@@ -201,6 +202,7 @@ fn open(quota: &Quota, shadow: bool) -> Outcome {
         retry_after_us: Some(0),
         reset_after_us: 0,
         delay_us: 0,
+        here: false,
     }
 }
 

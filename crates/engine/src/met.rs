@@ -193,13 +193,6 @@ impl Met {
         self.limits().any(|met| met.consistency != Consistency::Exact)
     }
 
-    /// Whether one place can tell of all of it what was reserved.
-    pub(crate) fn can_be_reserved(&self) -> bool {
-        let is_split =
-            |how| matches!(how, Consistency::Share { .. } | Consistency::Sync { parts: 2.., .. });
-        !self.limits().any(|met| is_split(met.consistency))
-    }
-
     /// All of it as one request to a store.
     pub(crate) fn request<'a>(
         &'a self,

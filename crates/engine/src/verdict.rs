@@ -18,7 +18,7 @@ pub enum Source {
     Fallback,
     /// The store, earlier: a denial that still holds.
     Cache,
-    /// This process, by units that it took from the store before. More may be left than it says.
+    /// This process, by units that it took from the store before.
     Lease,
     /// This process, by what the store had left when it was last told what was admitted here.
     Sync,
@@ -66,14 +66,12 @@ pub(crate) struct Decided {
     pub(crate) apart: Option<Box<[Fate]>>,
     /// Whether it is what the store said to an earlier request, and still holds.
     pub(crate) again: bool,
-    /// Whether it was decided here, with leave of the store.
-    pub(crate) here: bool,
 }
 
 impl Decided {
     /// What the store has decided, by itself and just now.
     pub(crate) fn by_store(answer: Answer) -> Self {
-        Self { answer, choices: SmallVec::new(), apart: None, again: false, here: false }
+        Self { answer, choices: SmallVec::new(), apart: None, again: false }
     }
 }
 
@@ -88,6 +86,8 @@ pub struct LimitVerdict<'a> {
     pub algorithm: Algorithm,
     /// How much it allows.
     pub quota: &'a Quota,
+    /// Who decides it, where the store is shared.
+    pub consistency: Consistency,
     /// Its numbers.
     pub outcome: &'a Outcome,
     /// What it did without the store; none where the store decided.
@@ -111,7 +111,27 @@ impl LimitVerdict<'_> {
     /// Who decided it.
     #[must_use]
     pub fn source(&self) -> Source {
-        if self.on_failure.is_none() { Source::Store } else { Source::Fallback }
+        match self.on_failure {
+            None => by_leave(self.consistency, self.outcome),
+            Some(_) => Source::Fallback,
+        }
+    }
+
+    /// Whether more may be left than `remaining` says: this process decided it, and others may have
+    /// some that nobody here knows of.
+    #[must_use]
+    pub fn remaining_is_at_least(&self) -> bool {
+        self.outcome.here
+    }
+}
+
+/// Who decided a limit of which the store was not without an answer.
+fn by_leave(consistency: Consistency, outcome: &Outcome) -> Source {
+    match consistency {
+        _ if !outcome.here => Source::Store,
+        Consistency::Sync { .. } => Source::Sync,
+        Consistency::Share { .. } => Source::Share,
+        _ => Source::Lease,
     }
 }
 
@@ -158,19 +178,22 @@ impl Verdict {
         if self.inner.decided.again {
             return Source::Cache;
         }
-        if self.inner.decided.here {
-            let binding = self.inner.met.limits().nth(self.inner.decision.binding);
-            return match binding.map(|limit| limit.consistency) {
-                Some(Consistency::Sync { .. }) => Source::Sync,
-                Some(Consistency::Share { .. }) => Source::Share,
-                _ => Source::Lease,
-            };
+        if self.remaining_is_at_least() {
+            return self.binding().map_or(Source::Store, |limit| limit.source());
         }
         let local = match &self.inner.decided.apart {
             None => !self.inner.decided.choices.is_empty(),
             Some(fates) => fates.get(self.inner.decision.binding).is_some_and(|fate| fate.local),
         };
         if local { Source::Fallback } else { Source::Store }
+    }
+
+    /// Whether more may be left than `remaining` says: this process decided the limit that binds,
+    /// and others may have some of it that nobody here knows of.
+    #[must_use]
+    pub fn remaining_is_at_least(&self) -> bool {
+        let outcomes = self.inner.decided.answer.outcomes();
+        outcomes.get(self.inner.decision.binding).is_some_and(|outcome| outcome.here)
     }
 
     /// Whether its limits lie in several parts of the store, and so were not decided in one step.
@@ -194,6 +217,7 @@ impl Verdict {
             name: met.limit,
             algorithm: met.quota.algorithm(),
             quota: met.quota,
+            consistency: met.consistency,
             outcome,
             on_failure: self.choice(nth, &met),
             charged_at_us: self.charged_at_us(nth, outcome),

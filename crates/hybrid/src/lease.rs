@@ -110,13 +110,19 @@ impl Lease {
             self.weigh(terms, now_us);
         }
         // So many in less than a period need no average.
-        if !self.is_hot && self.demand.seen() >= PAYS_AT_ONCE {
+        let was_cold = !self.is_hot;
+        if was_cold && self.demand.seen() >= PAYS_AT_ONCE {
             self.is_hot = true;
         }
         if !self.is_hot {
             return Step { told: Told::Store, draw: None };
         }
-        let Some(spent) = self.spend(cost, now_us) else { return self.empty(terms, cost, now_us) };
+        let Some(spent) = self.spend(cost, now_us) else {
+            let step = self.empty(terms, cost, now_us);
+            // Nobody knows here what the store has left: it has decided the ones before.
+            let is_unknown = was_cold && matches!(step.told, Told::Denied { .. });
+            return if is_unknown { Step { told: Told::Store, ..step } } else { step };
+        };
         let is_low = self.is_low(spent.left);
         let draw = if is_low { self.draw(terms, spent.left, 1, now_us) } else { None };
         Step { told: Told::Admitted(spent), draw }
@@ -300,7 +306,7 @@ impl Lease {
         if expected >= PAYS {
             self.is_hot = true;
         } else if expected < PAYS / 2.0 && !self.is_asking && self.left(now_us) == 0 {
-            self.is_hot = false;
+            (self.is_hot, self.is_short) = (false, false);
         }
     }
 

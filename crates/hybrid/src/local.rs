@@ -207,10 +207,13 @@ impl<S: Store + 'static> Local<S> {
         self.parts.load(Ordering::Relaxed)
     }
 
-    /// Any part of a key that may be split.
-    pub(crate) fn any_part(&self, check: &Check<'_>) -> u8 {
-        let Consistency::Sync { parts: parts @ 2.., .. } = check.consistency else { return 0 };
-        u8::try_from(self.chance() % u32::from(parts)).unwrap_or(0)
+    /// Which part of a key that may be split: of a reservation the one that whoever settles it finds
+    /// by its name, else any.
+    pub(crate) fn part(&self, how: Consistency, reservation: Option<u128>) -> u8 {
+        let Consistency::Sync { parts: parts @ 2.., .. } = how else { return 0 };
+        self.parts.fetch_max(parts, Ordering::Relaxed);
+        let any = reservation.unwrap_or_else(|| self.chance().into());
+        u8::try_from(any % u128::from(parts)).unwrap_or(0)
     }
 
     fn known(&self, check: &Check<'_>, now_us: u64) -> Option<Known> {
@@ -402,6 +405,7 @@ impl Known {
             retry_after_us,
             reset_after_us,
             delay_us: 0,
+            here: true,
         }
     }
 }

@@ -3,20 +3,27 @@
 //! The states of one number of processes lie in one table. When the number changes, a new table
 //! begins, and what a key had left in the old one is all that it has in the new one: what a part
 //! grows by has to flow in, as what a process begins with.
+//!
+//! Times are handed in, of one clock that only goes forward.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Clock, Consistency, Filter, Outcome, Quota,
+    Amended, Amendment, Change, Check, Clock, Consistency, Entry, Filter, Outcome, Quota, Request,
+    Settled, StoreError, Ticket,
 };
 use tollkeeper_memory::{MemoryStore, Settings};
 
 use crate::share::Standing;
 
+/// The most limits whose parts are remembered; of others they are worked out each time.
+const MOST_PARTS: usize = 256;
+
 /// What is decided by parts.
 #[derive(Debug)]
 pub struct Shares {
+    settings: Settings,
     clock: Arc<dyn Clock>,
     now: RwLock<Option<Arc<Epoch>>>,
 }
@@ -25,54 +32,121 @@ pub struct Shares {
 #[derive(Debug)]
 struct Epoch {
     standing: Standing,
-    states: States,
+    states: Arc<States>,
     /// Those of the while before, if this process served in it.
-    before: Option<States>,
+    before: Option<Arc<States>>,
 }
 
 /// What keys have left of a part.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct States {
     /// The part: one of so many.
     nodes: u64,
     from_us: u64,
-    table: Arc<MemoryStore<Arc<dyn Clock>>>,
+    table: MemoryStore<Arc<dyn Clock>>,
+    /// The parts of limits, as far as they have been asked for.
+    parts: RwLock<Vec<(Quota, Option<Quota>)>>,
 }
 
 impl Shares {
-    /// Nothing is decided yet.
+    /// Nothing is decided yet. Tables have the bounds of `settings`, and are shown by `clock`.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, now: RwLock::new(None) }
+    pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
+        Self { settings, clock, now: RwLock::new(None) }
     }
 
     /// Decides a check by this process's part; `None` if it has none, since there is less than one
-    /// unit for each.
-    #[must_use]
-    pub fn take(&self, check: &Check<'_>, standing: Standing, now_us: u64) -> Option<Outcome> {
-        let share = part(check.quota, standing.nodes)?;
+    /// unit for each. With a ticket for a reservation, the part remembers it, too.
+    pub fn take(
+        &self,
+        check: &Check<'_>,
+        ticket: Option<Ticket>,
+        standing: Standing,
+        now_us: u64,
+    ) -> Result<Option<Outcome>, StoreError> {
         let epoch = self.epoch(standing, now_us);
+        let Some(share) = epoch.states.part(check.quota) else { return Ok(None) };
         let of_part = Check { quota: &share, consistency: Consistency::Exact, ..*check };
-        if is_young(&share, epoch.states.from_us, now_us) {
-            epoch.begin(&of_part, check.quota, now_us);
+        epoch.begin(&of_part, check.quota, now_us);
+        let table = &epoch.states.table;
+        let outcome = match ticket {
+            None => Some(table.check_at(&of_part, now_us)?.outcome),
+            Some(_) => {
+                let request = Request::new([of_part], ticket)
+                    .map_err(|error| StoreError::did_not_run(error.to_string()))?;
+                table.decide_at(&request, now_us)?.outcomes().first().copied()
+            }
+        };
+        Ok(outcome.map(|outcome| Outcome { limit: check.quota.limit(), here: true, ..outcome }))
+    }
+
+    /// Puts back what a check took at `at_us`, since the request does not go.
+    pub fn put_back(&self, check: &Check<'_>, ticket: Option<Ticket>, at_us: u64, now_us: u64) {
+        let Check { limit, quota, key, cost: units, consistency, .. } = *check;
+        let put_back = |change| {
+            let amendment = Amendment { limit, quota, key, change, consistency };
+            self.amend(&amendment, now_us)
+        };
+        if let Some(Ticket { id, .. }) = ticket
+            && let Some(Amended::Settled(_)) = put_back(Change::Settle { id, actual: 0 })
+        {
+            return;
         }
-        let outcome = epoch.states.table.check_now(&of_part).ok()?.outcome;
-        Some(Outcome { limit: check.quota.limit(), ..outcome })
+        if units > 0 {
+            put_back(Change::Refund { units, charged_at_us: Some(at_us) });
+        }
     }
 
     /// Changes what was decided; `None` if this process has no part of it.
-    pub fn amend(&self, amendment: &Amendment<'_>) -> Option<Amended> {
+    pub fn amend(&self, amendment: &Amendment<'_>, now_us: u64) -> Option<Amended> {
         let epoch = self.now.read().clone()?;
-        part(amendment.quota, epoch.standing.nodes)?;
+        epoch.states.part(amendment.quota)?;
+        let change = epoch.states.aged(amendment.quota, amendment.change, now_us);
         let mut states = [&epoch.states].into_iter().chain(&epoch.before);
         let amended = states.find_map(|states| {
-            let quota = part(amendment.quota, states.nodes)?;
-            match states.table.amend_now(&Amendment { quota: &quota, ..*amendment }) {
+            let quota = states.part(amendment.quota)?;
+            match states.table.amend_at(&Amendment { quota: &quota, change, ..*amendment }, now_us)
+            {
                 Amended::Unknown => None,
                 amended => Some(amended),
             }
         });
         Some(amended.unwrap_or(Amended::Unknown))
+    }
+
+    /// Ends a reservation that the store has ended, as `settled` tells; what of it nobody pays. It
+    /// may have been made in another process: then what it did not use is given back here, and what
+    /// it used on top is charged here.
+    #[must_use]
+    pub fn settle(
+        &self,
+        amendment: &Amendment<'_>,
+        actual: u64,
+        settled: Settled,
+        standing: Standing,
+        now_us: u64,
+    ) -> u64 {
+        let epoch = self.epoch(standing, now_us);
+        // Less than one for each is the store's alone.
+        let Some(quota) = epoch.states.part(amendment.quota) else { return settled.forgiven };
+        let of_part = Amendment { quota: &quota, ..*amendment };
+        let table = &epoch.states.table;
+        if let Amended::Settled(here) = table.amend_at(&of_part, now_us) {
+            return here.forgiven;
+        }
+        let Some(more) = actual.checked_sub(settled.reserved).filter(|more| *more > 0) else {
+            let charged_at_us = Some(now_us.saturating_sub(settled.age_us));
+            let change = Change::Refund { units: settled.reserved - actual, charged_at_us };
+            self.amend(&Amendment { change, ..*amendment }, now_us);
+            return 0;
+        };
+        let look = Check::new(amendment.limit, &quota, amendment.key, 0);
+        epoch.begin(&look, amendment.quota, now_us);
+        let change = Change::Spend { units: more };
+        match table.amend_at(&Amendment { change, ..of_part }, now_us) {
+            Amended::Drawn(drawn) => more.saturating_sub(drawn.units),
+            _ => more,
+        }
     }
 
     /// Forgets keys; how many there were.
@@ -82,6 +156,13 @@ impl Shares {
             before.table.reset_now(filter);
         }
         epoch.states.table.reset_now(filter)
+    }
+
+    /// Shows at most `most` keys.
+    #[must_use]
+    pub fn inspect(&self, filter: Filter<'_>, most: usize) -> Vec<Entry> {
+        let epoch = self.now.read().clone();
+        epoch.map_or_else(Vec::new, |epoch| epoch.states.table.inspect_now(filter, most))
     }
 
     /// How many keys there are, some of which may have expired.
@@ -105,9 +186,10 @@ impl Shares {
         // Who did not serve without a break has nothing left.
         let before = now.take().filter(|epoch| epoch.standing.since_us == standing.since_us);
         let from_us = if before.is_some() { now_us } else { standing.since_us };
-        let table = MemoryStore::new(Settings::default(), Arc::clone(&self.clock));
-        let states = States { nodes: standing.nodes, from_us, table: Arc::new(table) };
-        let before = before.map(|before| before.states.clone());
+        let table = MemoryStore::new(self.settings, Arc::clone(&self.clock));
+        let parts = RwLock::default();
+        let states = Arc::new(States { nodes: standing.nodes, from_us, table, parts });
+        let before = before.map(|before| Arc::clone(&before.states));
         let epoch = Arc::new(Epoch { standing, states, before });
         *now = Some(Arc::clone(&epoch));
         epoch
@@ -117,25 +199,61 @@ impl Shares {
 impl Epoch {
     /// Lowers a key that nobody has asked for in this epoch to what it had before.
     fn begin(&self, check: &Check<'_>, whole: &Quota, now_us: u64) {
-        if self.states.left(check) < check.quota.limit() {
+        let from_us = self.states.from_us;
+        if !is_young(check.quota, from_us, now_us)
+            || self.states.left(check, now_us) < check.quota.limit()
+        {
             return;
         }
-        let from_us = self.states.from_us;
         let units = match &self.before {
             None => flown_in(check.quota, from_us, now_us),
             Some(before) => before.had(check, whole, from_us, now_us),
         };
         let Check { limit, quota, key, consistency, .. } = *check;
         let change = Change::LeaveAtMost { units };
-        self.states.table.amend_now(&Amendment { limit, quota, key, change, consistency });
+        let amendment = Amendment { limit, quota, key, change, consistency };
+        self.states.table.amend_at(&amendment, now_us);
     }
 }
 
 impl States {
+    /// One of so many parts of a limit, if there is a unit in it.
+    fn part(&self, quota: &Quota) -> Option<Quota> {
+        let known = |parts: &[(Quota, Option<Quota>)]| {
+            parts.iter().find(|(whole, _)| whole == quota).map(|(_, part)| *part)
+        };
+        if let Some(part) = known(&self.parts.read()) {
+            return part;
+        }
+        let share = quota.share(self.nodes);
+        let part = (share.limit() == quota.limit() / self.nodes.max(1)).then_some(share);
+        let mut parts = self.parts.write();
+        if parts.len() < MOST_PARTS && known(&parts).is_none() {
+            parts.push((*quota, part));
+        }
+        part
+    }
+
+    /// A refund of what was charged before this while. How many parts there were then is not known
+    /// here: of a bucket, as much as has flown into the whole of it since is not given back.
+    fn aged(&self, whole: &Quota, change: Change, now_us: u64) -> Change {
+        match (change, whole.bucket()) {
+            (Change::Refund { units, charged_at_us: Some(at_us) }, Some(bucket))
+                if at_us < self.from_us =>
+            {
+                let age_us = u128::from(now_us.saturating_sub(at_us));
+                let gone = (age_us * u128::from(bucket.drain())).div_ceil(bucket.unit().into());
+                let gone = u64::try_from(gone).unwrap_or(u64::MAX);
+                Change::Refund { units: units.saturating_sub(gone), charged_at_us: None }
+            }
+            _ => change,
+        }
+    }
+
     /// What a key would have left had the while of these, which ended at `until_us`, gone on.
     fn had(&self, check: &Check<'_>, whole: &Quota, until_us: u64, now_us: u64) -> u64 {
-        let Some(share) = part(whole, self.nodes) else { return 0 };
-        let left = self.left(&Check { quota: &share, ..*check });
+        let Some(share) = self.part(whole) else { return 0 };
+        let left = self.left(&Check { quota: &share, ..*check }, now_us);
         // One that nobody asked for in a short while looks as if it had all.
         match is_young(&share, self.from_us, until_us) {
             true => left.min(flown_in(&share, self.from_us, now_us)),
@@ -143,16 +261,10 @@ impl States {
         }
     }
 
-    fn left(&self, check: &Check<'_>) -> u64 {
-        let look = self.table.check_now(&Check { cost: 0, ..*check });
+    fn left(&self, check: &Check<'_>, now_us: u64) -> u64 {
+        let look = self.table.check_at(&Check { cost: 0, ..*check }, now_us);
         look.map_or(0, |checked| checked.outcome.remaining)
     }
-}
-
-/// One of so many parts of a limit, if there is a unit in it.
-fn part(quota: &Quota, nodes: u64) -> Option<Quota> {
-    let share = quota.share(nodes);
-    (share.limit() == quota.limit() / nodes.max(1)).then_some(share)
 }
 
 /// Whether an empty state that began at `from_us` would not be as new yet.

@@ -120,8 +120,8 @@ impl Synced {
     /// Takes `cost`, if that much may be admitted.
     #[inline]
     pub fn spend(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Option<Spent> {
-        // What was drawn is the store's own decision, however old.
-        if cost > self.prepaid {
+        // What was drawn is the store's own decision, however old. A look is to see something.
+        if cost > self.prepaid || cost == 0 {
             self.current(terms, now_us)?;
         }
         let left = self.left(terms, now_us).checked_sub(cost)?;

@@ -1,6 +1,6 @@
 //! What changes after the decision: refunds, settled reservations, released and renewed permits.
 
-use tollkeeper_core::{Amended, Amendment, Change, Clock, Drawn, Quota, State, drawn};
+use tollkeeper_core::{Amended, Amendment, Change, Clock, Drawn, Quota, Settled, State, drawn};
 
 use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
@@ -102,11 +102,14 @@ impl Target<'_, '_> {
             return Amended::Repeated;
         }
         let (units, charged_at_us) = (reservation.units, reservation.charged_at_us);
-        if actual <= units {
+        let forgiven = if actual <= units {
             self.give_back(units - actual, Some(charged_at_us));
-            return DONE;
-        }
-        Amended::Done { forgiven: self.overcharge(actual - units) }
+            0
+        } else {
+            self.overcharge(actual - units)
+        };
+        let age_us = self.now_us.saturating_sub(charged_at_us);
+        Amended::Settled(Settled { forgiven, reserved: units, age_us })
     }
 
     /// Charges `units` whether they fit or not; a state that was forgotten is begun anew.

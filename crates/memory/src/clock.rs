@@ -28,6 +28,20 @@ const TRIES: usize = 8;
 /// Bits behind the point of a rate.
 const POINT: u32 = 32;
 
+/// A time that a caller has read before, of a clock that only goes forward.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment(pub(crate) u64);
+
+impl Clock for Moment {
+    fn now_us(&self) -> u64 {
+        self.0
+    }
+
+    fn may_step_back(&self) -> bool {
+        false
+    }
+}
+
 /// The system's time, never stepping back. Clones show the same time.
 #[derive(Clone, Debug)]
 pub struct SystemClock {

@@ -54,36 +54,49 @@ impl<C: Clock> MemoryStore<C> {
     /// Decides `request`; `touched` is how many entries of others the call looked at.
     pub(crate) fn decide_request(
         &self,
+        clock: &impl Clock,
         request: &Request<'_>,
         touched: &mut usize,
     ) -> Result<Answer, StoreError> {
-        let [check] = request.checks() else { return self.decide_all(request, touched) };
+        let [check] = request.checks() else { return self.decide_all(clock, request, touched) };
         if request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
-            return self.decide_all(request, touched);
+            return self.decide_all(clock, request, touched);
         }
         let id = self.table.id(check);
         // In both ways written down where it is to be, and not before.
-        match self.decide_known(id, check) {
+        match self.decide_known(clock, id, check) {
             Ok(checked) => Ok(checked.answer()),
             Err(early) => {
-                Ok(self.decide_locked(early, id, check, request.ticket(), touched).answer())
+                let ticket = request.ticket();
+                Ok(self.decide_locked(clock, early, id, check, ticket, touched).answer())
             }
         }
     }
 
     /// Decides one limit that may be no request.
     #[inline]
-    pub(crate) fn check(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
+    pub(crate) fn check(
+        &self,
+        clock: &impl Clock,
+        check: &Check<'_>,
+    ) -> Result<Checked, StoreError> {
         let id = self.table.id(check);
         // What is known was a request. Who is not gets a check of its own, part by part, so that
         // this one need not be written down.
-        self.decide_known(id, check).or_else(|early| self.check_new(early, id, Check { ..*check }))
+        self.decide_known(clock, id, check)
+            .or_else(|early| self.check_new(clock, early, id, Check { ..*check }))
     }
 
     #[inline(never)]
-    fn check_new(&self, early: Early, id: Id, check: Check<'_>) -> Result<Checked, StoreError> {
+    fn check_new(
+        &self,
+        clock: &impl Clock,
+        early: Early,
+        id: Id,
+        check: Check<'_>,
+    ) -> Result<Checked, StoreError> {
         match Request::new([check], None) {
-            Ok(_) => Ok(self.decide_locked(early, id, &check, None, &mut 0)),
+            Ok(_) => Ok(self.decide_locked(clock, early, id, &check, None, &mut 0)),
             Err(error) => Err(StoreError::did_not_run(error.to_string())),
         }
     }
@@ -91,11 +104,17 @@ impl<C: Clock> MemoryStore<C> {
     /// The short way for what is asked most: a known key whose state is in its group, in the quota's
     /// own unit. If it is not, nothing was done but to read the clock.
     #[inline(always)]
-    fn decide_known(&self, id: Id, check: &Check<'_>) -> Result<Checked, Early> {
+    fn decide_known(
+        &self,
+        clock: &impl Clock,
+        id: Id,
+        check: &Check<'_>,
+    ) -> Result<Checked, Early> {
         // The clock takes as long to read as the group to come.
         let spot = self.table.shard_of(id).spot(id);
-        let early = Early::read(&self.clock);
-        let Some((step, now_us)) = spot.and_then(|spot| self.step(spot, early, id, check)) else {
+        let early = Early::read(clock);
+        let now_us = |seen_us| early.now_us(clock, seen_us);
+        let Some((step, now_us)) = spot.and_then(|spot| self.step(spot, now_us, id, check)) else {
             return Err(early);
         };
         if turn::is_due() {
@@ -106,11 +125,16 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     #[inline(always)]
-    fn step(&self, spot: Spot<'_>, early: Early, id: Id, check: &Check<'_>) -> Option<(Step, u64)> {
+    fn step(
+        &self,
+        spot: Spot<'_>,
+        now_us: impl Fn(u64) -> u64,
+        id: Id,
+        check: &Check<'_>,
+    ) -> Option<(Step, u64)> {
         let held = spot.lock(id.fingerprint)?;
         let packed = held.state();
         let unit = self.table.common.rows.unit(packed.row())?;
-        let now_us = |seen_us| early.now_us(&self.clock, seen_us);
         let Stepped { step, packed, now_us } =
             packed.step(check.quota, unit, check.cost, now_us)?;
         if step.written {
@@ -131,6 +155,7 @@ impl<C: Clock> MemoryStore<C> {
     #[inline(never)]
     fn decide_locked(
         &self,
+        clock: &impl Clock,
         early: Early,
         id: Id,
         check: &Check<'_>,
@@ -140,7 +165,7 @@ impl<C: Clock> MemoryStore<C> {
         let permit = ticket.map_or(0, |ticket| ticket.id);
         let mut shard = self.table.shard_of(id).lock();
         let seen_us = shard.seen_us(id, &self.table.common);
-        let now_us = early.now_us(&self.clock, seen_us);
+        let now_us = early.now_us(clock, seen_us);
         let mut rooms = self.rooms(now_us);
         let known = shard.find(id);
         let step =
@@ -195,11 +220,16 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     #[inline(never)]
-    fn decide_all(&self, request: &Request<'_>, touched: &mut usize) -> Result<Answer, StoreError> {
+    fn decide_all(
+        &self,
+        clock: &impl Clock,
+        request: &Request<'_>,
+        touched: &mut usize,
+    ) -> Result<Answer, StoreError> {
         let checks = request.checks();
         let mut locked = self.table.lock_all(checks);
         // Under the locks, so that the readings that a key sees never step back by themselves.
-        let now_us = locked.now_us(&self.clock);
+        let now_us = locked.now_us(clock);
         let mut rooms = self.rooms(now_us);
 
         let due = (0..checks.len()).find(|_| turn::is_due());

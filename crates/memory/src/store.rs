@@ -7,7 +7,7 @@ use tollkeeper_core::{
 };
 
 use crate::amend::amend;
-use crate::clock::SystemClock;
+use crate::clock::{Moment, SystemClock};
 use crate::decide::Checked;
 use crate::settings::Settings;
 use crate::stats::{Counters, Stats};
@@ -51,19 +51,35 @@ impl<C: Clock> MemoryStore<C> {
     /// Decides one request: all of its limits or none, atomically, without waiting for anything
     /// but the locks of its keys. Allocates only to remember a new key.
     pub fn decide_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-        self.decide_request(request, &mut 0)
+        self.decide_request(&self.clock, request, &mut 0)
+    }
+
+    /// The same at a time that the caller has read from a clock that only goes forward.
+    pub fn decide_at(&self, request: &Request<'_>, now_us: u64) -> Result<Answer, StoreError> {
+        self.decide_request(&Moment(now_us), request, &mut 0)
     }
 
     /// Decides one limit by itself: the shortest way through the table, and the same decision as
     /// [`decide_now`](Self::decide_now). Not for `concurrency`, whose permits need a name.
     #[inline]
     pub fn check_now(&self, check: &Check<'_>) -> Result<Checked, StoreError> {
-        self.check(check)
+        self.check(&self.clock, check)
+    }
+
+    /// The same at a time that the caller has read from a clock that only goes forward.
+    #[inline]
+    pub fn check_at(&self, check: &Check<'_>, now_us: u64) -> Result<Checked, StoreError> {
+        self.check(&Moment(now_us), check)
     }
 
     /// Applies one amendment, atomically.
     pub fn amend_now(&self, amendment: &Amendment<'_>) -> Amended {
         amend(&self.table, &self.counters, &self.settings, &self.clock, amendment)
+    }
+
+    /// The same at a time that the caller has read from a clock that only goes forward.
+    pub fn amend_at(&self, amendment: &Amendment<'_>, now_us: u64) -> Amended {
+        amend(&self.table, &self.counters, &self.settings, &Moment(now_us), amendment)
     }
 
     /// Forgets every state and reservation that `filter` names; how many live states there were.
@@ -151,7 +167,7 @@ mod tests {
             let check = |key| Check::new("api", &quota, key, 1);
             let request = Request::new(keys.iter().map(|key| check(key)), None).unwrap();
             let mut touched = 0;
-            let answer = store.decide_request(&request, &mut touched).unwrap();
+            let answer = store.decide_request(&clock, &request, &mut touched).unwrap();
             assert!(answer.allowed);
             most = most.max(touched);
         }

@@ -6,7 +6,7 @@ use std::iter::once;
 use smallvec::SmallVec;
 use tollkeeper_core::{
     Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, Drawn, LeakMode, Outcome, Quota,
-    Request, StoreError, Ticket,
+    Request, Settled, StoreError, Ticket,
 };
 
 use crate::driver::{Fault, Reply};
@@ -148,6 +148,7 @@ fn read_answer(request: &Request<'_>, reply: &[i64]) -> Option<Answer> {
             retry_after_us: u64::try_from(retry).ok(),
             reset_after_us: u64::try_from(reset).ok()?,
             delay_us: u64::try_from(delay).ok()?,
+            here: false,
         })
     };
     let outcomes: Option<Vec<Outcome>> = rest.chunks(NUMBERS).zip(checks).map(outcome).collect();
@@ -190,7 +191,7 @@ pub(crate) fn amend_call(
 }
 
 /// The amending script's numbers: what became of it, and the units forgiven, or those drawn and how
-/// the state is.
+/// the state is, or those that were reserved and when.
 pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
     let mut wholes = numbers.iter().map(|number| u64::try_from(*number).unwrap_or(0));
     let mut next = || wholes.next();
@@ -201,6 +202,7 @@ pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
         (3, units) => {
             Amended::Drawn(Drawn { units, left: next()?, reset_after_us: next()?, at_us: next()? })
         }
+        (4, forgiven) => Amended::Settled(Settled { forgiven, reserved: next()?, age_us: next()? }),
         _ => return None,
     })
 }

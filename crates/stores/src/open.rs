@@ -57,8 +57,13 @@ pub fn engine<C: Clock + Clone + 'static>(
 }
 
 fn memory<C: Clock>(settings: &StoreSettings, clock: C) -> MemoryStore<C> {
+    MemoryStore::new(bounds(settings), clock)
+}
+
+/// The bounds of a table in this process.
+fn bounds(settings: &StoreSettings) -> tollkeeper_memory::Settings {
     let StoreSettings { max_keys, when_full, names, .. } = *settings;
-    MemoryStore::new(tollkeeper_memory::Settings { max_keys, when_full, names }, clock)
+    tollkeeper_memory::Settings { max_keys, when_full, names }
 }
 
 impl<C: Clock + 'static> AnyStore<C> {
@@ -69,7 +74,7 @@ impl<C: Clock + 'static> AnyStore<C> {
             #[cfg(feature = "redis")]
             url => {
                 let patience = Duration::from_micros(settings.timeout_us);
-                let way = redis::Way::Hybrid { patience };
+                let way = redis::Way::Hybrid { patience, bounds: bounds(settings) };
                 redis::open(url, &redis::settings(settings)?, Arc::new(clock), way)
             }
             #[cfg(not(feature = "redis"))]
@@ -134,6 +139,8 @@ mod redis {
         Hybrid {
             /// How long a call of its own may take.
             patience: Duration,
+            /// How large its tables may grow.
+            bounds: tollkeeper_memory::Settings,
         },
     }
 
@@ -141,7 +148,9 @@ mod redis {
         fn over<S: Store + 'static>(self, store: S, clock: Arc<dyn Clock>) -> Hybrid<S> {
             match self {
                 Self::Exact => Hybrid::exact(store, clock),
-                Self::Hybrid { patience } => Hybrid::new(store, clock, patience, chance()),
+                Self::Hybrid { patience, bounds } => {
+                    Hybrid::new(store, clock, patience, chance()).bounded(bounds)
+                }
             }
         }
     }

@@ -151,7 +151,7 @@ impl<'a, H: Harness> Player<'a, H> {
         let amended = self.harness.block_on(self.harness.store().amend(&amendments));
         let amended: Vec<Amended> =
             amended.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-        Ok(if amended.iter().any(|amended| matches!(amended, Amended::Done { .. })) {
+        Ok(if amended.iter().any(|amended| amended.forgiven().is_some()) {
             Settled::Done
         } else if amended.contains(&Amended::Repeated) {
             Settled::Repeated

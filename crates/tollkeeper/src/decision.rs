@@ -28,10 +28,19 @@ impl Decision {
         self.verdict.decision().limit
     }
 
-    /// Whole units available after this decision.
+    /// Whole units available after this decision. Where this process decides with leave of a shared
+    /// store, it is a lower bound, and [`remaining_is_at_least`](Self::remaining_is_at_least) says
+    /// so: whoever asks for so many now gets them.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.verdict.decision().remaining
+    }
+
+    /// Whether more may be left than [`remaining`](Self::remaining) says: another process may have
+    /// some of the limit that decided, or the store. Never for a limit that the store decides.
+    #[must_use]
+    pub fn remaining_is_at_least(&self) -> bool {
+        self.verdict.remaining_is_at_least()
     }
 
     /// Zero when allowed; else the earliest time after which the same request would be, if nobody
@@ -119,10 +128,16 @@ impl<'a> LimitDecision<'a> {
         self.0.outcome.limit
     }
 
-    /// Whole units available after this decision.
+    /// Whole units available after this decision, or a lower bound of them.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.0.outcome.remaining
+    }
+
+    /// As [`Decision::remaining_is_at_least`], for this limit alone.
+    #[must_use]
+    pub fn remaining_is_at_least(&self) -> bool {
+        self.0.remaining_is_at_least()
     }
 
     /// Who decided it. Where keys are spread over several servers, some of a request's limits may be

@@ -31,7 +31,7 @@ pub use decision::{Decision, LimitDecision};
 pub use limit::Limit;
 pub use limiter::{Charge, Tollkeeper, YamlError};
 pub use reservation::Reservation;
-pub use tollkeeper_core::{Algorithm, Amended, Clock, Colocate, ManualClock, WhenFull};
+pub use tollkeeper_core::{Algorithm, Amended, Clock, Colocate, ManualClock, Settled, WhenFull};
 pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;
 pub use tollkeeper_policy::{Advice, AdviceCode, OnFailure, PolicyErrors};

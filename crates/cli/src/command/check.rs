@@ -87,20 +87,20 @@ fn in_store(args: &CheckArgs, store: StoreUrl) -> Result<Value, Failure> {
 fn told(decision: &Value, allowed: bool, cost: u64) -> String {
     let number = |name: &str| decision[name].as_u64().unwrap_or(0);
     let time = |ms: u64| human(ms * 1000);
-    let (limit, remaining) = (number("limit"), number("remaining"));
+    let limit = number("limit");
+    let at_least = if decision["at_least"] == true { "at least " } else { "" };
+    let left = format!("{at_least}{} of {limit} remaining", number("remaining"));
     let reset = time(number("reset_after_ms"));
     if allowed {
         let delay = match number("delay_ms") {
             0 => String::new(),
             ms => format!(", to wait {}", time(ms)),
         };
-        return format!("allowed: {remaining} of {limit} remaining, as new in {reset}{delay}");
+        return format!("allowed: {left}, as new in {reset}{delay}");
     }
     let rule = decision["rule"].as_str().unwrap_or_default();
     match decision["retry_after_ms"].as_u64() {
-        Some(ms) => {
-            format!("denied by {rule}: {remaining} of {limit} remaining, retry in {}", time(ms))
-        }
+        Some(ms) => format!("denied by {rule}: {left}, retry in {}", time(ms)),
         None => format!("denied by {rule}: a cost of {cost} can never fit a limit of {limit}"),
     }
 }

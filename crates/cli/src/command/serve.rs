@@ -8,6 +8,7 @@ use std::time::Duration;
 use hyper::Method;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use tollkeeper_core::Consistency;
 use tollkeeper_engine::{SystemTimer, Timer};
 use tollkeeper_policy::{Limit, Policy, StoreUrl};
 use tollkeeper_server::{Addresses, DRAIN, PolicyFile, Server, Traces};
@@ -64,11 +65,10 @@ async fn serve(
     log: Log,
 ) -> Result<ExitCode, Failure> {
     let all = || policy.rules().iter().flat_map(|rule| rule.limits());
-    let told = |limit: &Limit| format!("{} ({})", limit.name(), limit.quota());
-    let mut limits: Vec<String> = all().take(MOST_TOLD).map(told).collect();
-    if all().count() > MOST_TOLD {
-        limits.push(format!("and {} more (tollkeeper validate)", all().count() - MOST_TOLD));
-    }
+    let limits = some(all().map(|limit| format!("{} ({})", limit.name(), limit.quota())));
+    let is_local = |limit: &&Limit| limit.consistency() != Consistency::Exact;
+    let local = all().filter(is_local).filter(|_| policy.store().url != StoreUrl::Memory);
+    let local = some(local.map(|limit| format!("{} ({})", limit.name(), limit.consistency())));
     let (place, store) = match &policy.store().url {
         StoreUrl::Memory => ("memory".to_owned(), "embedded store".to_owned()),
         url => (url.place(), format!("state on {}", url.place())),
@@ -106,8 +106,8 @@ async fn serve(
     announce(&format!(
         "tollkeeper {} with {origin}: {}\n{}  stop   Ctrl-C",
         env!("CARGO_PKG_VERSION"),
-        limits.join(", "),
-        places(addresses, scheme, &store, &upstream),
+        limits,
+        places(addresses, scheme, &store, &local, &upstream),
     ))?;
     // Handlers first: a signal between here and the server's first poll must not be lost.
     let mut terminate = signal(SignalKind::terminate())?;
@@ -142,8 +142,18 @@ async fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What listens where, and what to try.
-fn places(addresses: Addresses, scheme: &str, store: &str, upstream: &str) -> String {
+/// The first of them, and how many more there are.
+fn some(all: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = all.collect();
+    if all.len() > MOST_TOLD {
+        let more = all.split_off(MOST_TOLD).len();
+        all.push(format!("and {more} more (tollkeeper validate)"));
+    }
+    all.join(", ")
+}
+
+/// What listens where, which limits this process decides, and what to try.
+fn places(addresses: Addresses, scheme: &str, store: &str, local: &str, upstream: &str) -> String {
     let Addresses { http, admin, gateway } = addresses;
     let mut lines = String::new();
     let mut line = |name: &str, text: String| {
@@ -157,6 +167,9 @@ fn places(addresses: Addresses, scheme: &str, store: &str, upstream: &str) -> St
     }
     if let Some(gateway) = gateway {
         line("proxy", format!("{scheme}://{gateway}  ({upstream})"));
+    }
+    if !local.is_empty() {
+        line("here", format!("this process decides {local}"));
     }
     let mut names = ["try"].into_iter();
     let mut name = || names.next().unwrap_or("");

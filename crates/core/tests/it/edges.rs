@@ -239,6 +239,7 @@ fn where_every_limit_is_a_shadow_nobody_waits() {
         retry_after_us: Some(0),
         reset_after_us: 9,
         delay_us: 5,
+        here: false,
     };
     let decision = Answer::new(START_US, true, [shadow]).fold().unwrap();
     assert_eq!((decision.delay_us, decision.remaining, decision.reset_after_us), (0, 2, 9));

@@ -173,13 +173,11 @@ pub(super) fn whole(
     amended: impl IntoIterator<Item = Result<Amended, StoreError>>,
 ) -> Result<Amended, EngineError> {
     amended.into_iter().try_fold(Amended::Unknown, |whole, amended| {
-        Ok(match (whole, amended?) {
-            (Amended::Done { forgiven: one }, Amended::Done { forgiven: other }) => {
-                Amended::Done { forgiven: one.max(other) }
-            }
-            (done @ Amended::Done { .. }, _) | (_, done @ Amended::Done { .. }) => done,
-            (Amended::Repeated, _) => Amended::Repeated,
-            (_, amended) => amended,
+        let amended = amended?;
+        Ok(match (whole.forgiven(), amended.forgiven()) {
+            (None, None) if whole == Amended::Repeated => whole,
+            (None, None) => amended,
+            (one, other) => Amended::Done { forgiven: one.max(other).unwrap_or(0) },
         })
     })
 }

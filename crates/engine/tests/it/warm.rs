@@ -1,10 +1,17 @@
 //! The local limiter begins where the store ended: switching gives no free burst.
 
-use tollkeeper_core::{Check, Request, Store};
-use tollkeeper_engine::Source;
-use tollkeeper_testkit::faulty::Mood;
+use std::sync::Arc;
 
-use crate::kit::{Bench, ready};
+use tollkeeper_core::{
+    Amended, Amendment, Answer, Check, Entry, Filter, ManualClock, Outcome, Request, Store,
+    StoreError,
+};
+use tollkeeper_engine::{Ask, Engine, ManualTimer, Source, Target};
+use tollkeeper_memory::{MemoryStore, Settings};
+use tollkeeper_policy::Policy;
+use tollkeeper_testkit::faulty::{FaultyStore, Mood};
+
+use crate::kit::{Bench, Memory, ready};
 
 /// Every algorithm, ten units, and nothing comes back during a test. What the store has denied is
 /// not told again: here the local limiter is to deny.
@@ -91,4 +98,53 @@ fn a_share_is_warmed_in_proportion() {
         // 6 of 10 are left; of a share of 5 that is 3.
         assert_eq!(admitted_after_the_store_is_gone(&bench, rule), 3, "{rule}");
     }
+}
+
+/// A store that decides in this process, which has nothing left until the server gives it more.
+#[derive(Debug)]
+struct Spent(FaultyStore<Memory>);
+
+impl Store for Spent {
+    async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
+        let answers = self.0.decide(requests).await.into_iter();
+        let here = |outcome: &Outcome| Outcome { remaining: 0, here: true, ..*outcome };
+        let here = |answer: Answer| {
+            let is_charged = answer.charged_at_us.is_some();
+            Answer::new(answer.now_us, is_charged, answer.outcomes().iter().map(here))
+        };
+        answers.map(|answer| answer.map(here)).collect()
+    }
+
+    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
+        self.0.amend(amendments).await
+    }
+
+    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
+        self.0.reset(filter).await
+    }
+
+    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.0.inspect(filter, most).await
+    }
+}
+
+/// Whoever had waited for units in this process taught it that the limit was used up.
+#[test]
+fn what_this_process_had_left_says_nothing_of_the_limit() {
+    let rules = "
+rules:
+  told: { limit: 10/h, consistency: sync, period: 1s }
+";
+    let policy = Policy::parse(rules, &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let clock = ManualClock::at(1_700_000_000_000_000);
+    let memory = || MemoryStore::new(Settings::default(), clock.clone());
+    let (store, timer) = (Spent(FaultyStore::new(memory())), ManualTimer::default());
+    let engine = Engine::guarded(policy, store, memory(), Arc::new(timer)).unwrap();
+    let ask = Ask { target: Target::Rule("told"), key: Some("alice"), cost: 1 };
+    let check = || ready(engine.check(ask)).unwrap();
+    let verdict = check();
+    assert_eq!((verdict.source(), verdict.remaining_is_at_least()), (Source::Sync, true));
+    engine.store().0.set(Mood::Refusing);
+    let admitted = (0..30).filter(|_| check().allowed()).count();
+    assert_eq!(admitted, 10);
 }

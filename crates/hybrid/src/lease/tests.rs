@@ -128,3 +128,21 @@ fn many_grants_are_never_more_than_was_granted_and_never_live_longer() {
     assert_eq!(lease.left(9_000), 100);
     assert_eq!(lease.left(2 * PERIOD_US + 9_000), 0);
 }
+
+/// It was denied by what had been short long before, though the store had just said what was left.
+#[test]
+fn who_asks_for_more_of_a_key_that_was_not_busy_is_not_denied_here() {
+    let terms = Terms { period_us: 100 * PERIOD_US, of_window: false };
+    let mut lease = holding(&terms, 1, 0);
+    assert!(matches!(lease.ask(&terms, 1, 0).told, Told::Admitted(_)));
+    assert!(matches!(lease.ask(&terms, 1, 1).told, Told::Denied { .. }), "there was too little");
+    let now_us = 60 * PERIOD_US;
+    for nth in 1..=60 {
+        lease.rest(&terms, nth * PERIOD_US);
+    }
+    assert!(lease.is_idle(now_us));
+    assert_eq!(lease.ask(&terms, 1, now_us).told, Told::Store);
+    let more = lease.ask(&terms, 500, now_us);
+    assert_eq!((more.told, more.draw), (Told::Store, None), "it is not asked for again yet");
+    assert!(lease.is_hot());
+}

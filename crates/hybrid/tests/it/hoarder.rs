@@ -6,6 +6,7 @@ use tollkeeper_hybrid::lease::{Lease, Terms};
 use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Ask, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
+use crate::calling::UnderWay;
 use crate::node::{period_us, stored};
 
 /// They spend in the first period of so many, and draw in it and before it.
@@ -15,7 +16,7 @@ pub(crate) struct Hoarder {
     lease: Lease,
     terms: Terms,
     stored: Quota,
-    sent: Vec<(CallId, u64)>,
+    sent: UnderWay<u64>,
     wake_us: u64,
     early: u64,
 }
@@ -29,7 +30,7 @@ impl Hoarder {
             lease: Lease::new(seat.now_us),
             terms: Terms { period_us, of_window },
             stored: stored(&seat.quota, seat.nodes),
-            sent: Vec::new(),
+            sent: UnderWay::none(),
             wake_us: seat.now_us,
             early,
         }
@@ -59,8 +60,7 @@ impl Node for Hoarder {
         _: &mut Calls,
         _: &mut Vec<Telling>,
     ) {
-        let at = self.sent.iter().position(|(id, _)| *id == call).unwrap();
-        let (_, sent_us) = self.sent.swap_remove(at);
+        let sent_us = self.sent.end(call);
         if let Reply::Amended(Amended::Drawn(drawn)) = reply {
             self.lease.granted(&self.terms, &drawn, ALL, sent_us, now_us, 0);
         }
@@ -74,7 +74,7 @@ impl Node for Hoarder {
         let tenth = self.tenth(now_us);
         if tenth < 10 || tenth >= 10 * BEAT - self.early {
             let draw = Change::Draw { most: ALL.most, least: ALL.least };
-            self.sent.push((calls.send(0, self.stored, Op::Amend(draw)), now_us));
+            self.sent.add(calls.send(0, self.stored, Op::Amend(draw)), now_us);
         }
         self.wake_us = now_us + self.terms.period_us / 10;
     }

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod calling;
 mod counted;
 mod hoarder;
 mod leases;
 mod node;
+mod remaining;
+mod reserved;
 mod shares;
 mod sharing;
 mod store;

@@ -7,6 +7,8 @@ use tollkeeper_hybrid::lease::{Lease, Terms};
 use tollkeeper_hybrid::plan::{Draw, Step, Told as Local};
 use tollkeeper_testkit::fleet::{Ask, AskId, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
+use crate::calling::{Chance, UnderWay};
+
 /// What a call was for.
 enum For {
     /// Units, and when they were asked for.
@@ -22,10 +24,10 @@ pub(crate) struct Leasing {
     lease: Lease,
     terms: Terms,
     stored: Quota,
-    under_way: Vec<(CallId, For)>,
+    under_way: UnderWay<For>,
     waiting: VecDeque<Ask>,
     wake_us: u64,
-    chance: u32,
+    chance: Chance,
 }
 
 fn consistency(quota: &Quota, nodes: usize) -> Consistency {
@@ -53,23 +55,18 @@ impl Leasing {
             lease: Lease::new(seat.now_us),
             terms: Terms { period_us, of_window },
             stored: stored(&seat.quota, seat.nodes),
-            under_way: Vec::new(),
+            under_way: UnderWay::none(),
             waiting: VecDeque::new(),
             wake_us: seat.now_us + period_us,
-            chance: u32::try_from(seat.nth).unwrap().wrapping_mul(0x9e37_79b9) ^ seat.life,
+            chance: Chance::of(seat),
         }
-    }
-
-    fn chance(&mut self) -> u32 {
-        self.chance = self.chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        self.chance
     }
 
     fn send(&mut self, step: Step, now_us: u64, calls: &mut Calls) {
         if let Some(draw) = step.draw {
             let change = Change::Draw { most: draw.most, least: draw.least };
             let id = calls.send(0, self.stored, Op::Amend(change));
-            self.under_way.push((id, For::Draw(draw, now_us)));
+            self.under_way.add(id, For::Draw(draw, now_us));
         }
     }
 
@@ -95,7 +92,7 @@ impl Node for Leasing {
             }
             Local::Store => {
                 let id = calls.send(0, self.stored, Op::Decide { cost: ask.cost, ticket: None });
-                self.under_way.push((id, For::Request(ask.id)));
+                self.under_way.add(id, For::Request(ask.id));
                 Told::Waits
             }
         }
@@ -109,15 +106,14 @@ impl Node for Leasing {
         _: &mut Calls,
         told: &mut Vec<Telling>,
     ) {
-        let at = self.under_way.iter().position(|(id, _)| *id == call).unwrap();
-        match (self.under_way.swap_remove(at).1, reply) {
+        match (self.under_way.end(call), reply) {
             (For::Draw(draw, sent_us), Reply::Amended(Amended::Drawn(drawn))) => {
-                let chance = self.chance();
+                let chance = self.chance.next();
                 self.lease.granted(&self.terms, &drawn, draw, sent_us, now_us, chance);
                 self.tell(now_us, told);
             }
             (For::Draw(..), _) => {
-                let chance = self.chance();
+                let chance = self.chance.next();
                 self.lease.failed(&self.terms, now_us, chance);
                 self.tell(now_us, told);
             }
@@ -139,7 +135,7 @@ impl Node for Leasing {
                 let charged_at_us = Some(grant.at_us);
                 let refund = Change::Refund { units: grant.units, charged_at_us };
                 let id = calls.send(0, self.stored, Op::Amend(refund));
-                self.under_way.push((id, For::Return));
+                self.under_way.add(id, For::Return);
             }
         }
         self.wake_us = now_us + self.terms.period_us / 2;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tollkeeper_core::{Amended, Change, Check, Clock, ManualClock, Quota, Ticket};
 use tollkeeper_hybrid::share::{BEAT_US, Count, PERMIT_US, Place};
 use tollkeeper_hybrid::shares::Shares;
+use tollkeeper_memory::Settings;
 use tollkeeper_testkit::fleet::{Ask, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
 const MOST: u64 = 1_000;
@@ -40,7 +41,7 @@ impl Sharing {
         let clock = Arc::new(ManualClock::at(seat.now_us));
         Self {
             count: Count::default(),
-            shares: Shares::new(Arc::clone(&clock) as Arc<dyn Clock>),
+            shares: Shares::new(Settings::default(), Arc::clone(&clock) as Arc<dyn Clock>),
             clock,
             quota: seat.quota,
             id: u128::try_from(seat.nth).unwrap() << 32 | u128::from(seat.life),
@@ -61,8 +62,8 @@ impl Node for Sharing {
         self.clock.set(now_us);
         let Place::Serves(standing) = self.count.place(now_us) else { return Told::Denied };
         let check = Check::new("api", &self.quota, "hot", ask.cost);
-        match self.shares.take(&check, standing, now_us) {
-            Some(outcome) if outcome.allowed => Told::Admitted,
+        match self.shares.take(&check, None, standing, now_us) {
+            Ok(Some(outcome)) if outcome.allowed => Told::Admitted,
             _ => Told::Denied,
         }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Quota, Rate, Request,
-    Store, StoreError,
+    Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Part, Quota, Rate,
+    Request, Store, StoreError,
 };
 use tollkeeper_hybrid::Hybrid;
 use tollkeeper_memory::{MemoryStore, Settings};
@@ -35,13 +35,24 @@ impl Clock for Passing {
 
 pub(crate) type Table = FaultyStore<MemoryStore<Passing>>;
 
-/// A table that several processes share.
+/// A table that several processes share. Like a cluster, it decides together what lies together.
 #[derive(Clone, Debug)]
 pub(crate) struct Common(pub(crate) Arc<Table>);
 
 impl Store for Common {
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
+        for request in requests {
+            let parts: Vec<Part> =
+                request.checks().iter().map(|check| self.part(check.key)).collect();
+            assert!(parts.windows(2).all(|two| two[0] == two[1]), "{request:?} in {parts:?}");
+        }
         self.0.decide(requests).await
+    }
+
+    fn part(&self, key: &str) -> Part {
+        let slot =
+            key.bytes().fold(0_u16, |slot, byte| slot.wrapping_mul(31).wrapping_add(byte.into()));
+        Part { shard: 0, slot }
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {

@@ -8,6 +8,8 @@ use tollkeeper_hybrid::plan::Told as Local;
 use tollkeeper_hybrid::sync::{Report, Synced, Terms};
 use tollkeeper_testkit::fleet::{Ask, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
+use crate::calling::{Chance, UnderWay};
+
 /// What a fleet admitted and the store does not hold against it.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
@@ -39,13 +41,13 @@ struct Pending {
 pub(crate) struct Syncing<'a> {
     synced: Synced,
     terms: Terms,
-    under_way: Vec<(CallId, For, u64)>,
+    under_way: UnderWay<(For, u64)>,
     pending: Option<Pending>,
     /// What was admitted and is not told yet.
     admitted: u64,
     waiting: VecDeque<Ask>,
     wake_us: u64,
-    chance: u32,
+    chance: Chance,
     untold: &'a Untold,
 }
 
@@ -59,32 +61,27 @@ pub(crate) fn terms(quota: &Quota, parts: u64) -> Terms {
 impl<'a> Syncing<'a> {
     pub(crate) fn new(seat: &Seat, parts: u64, untold: &'a Untold) -> Self {
         let terms = terms(&seat.quota, parts);
-        let chance = u32::try_from(seat.nth).unwrap().wrapping_mul(0x9e37_79b9) ^ seat.life;
+        let chance = Chance::of(seat);
         Self {
-            synced: Synced::new(&terms, seat.now_us, chance >> 8),
+            synced: Synced::new(&terms, seat.now_us, chance.now() >> 8),
             terms,
-            under_way: Vec::new(),
+            under_way: UnderWay::none(),
             pending: None,
             admitted: 0,
             waiting: VecDeque::new(),
-            wake_us: seat.now_us + terms.period_us * u64::from(chance % 100) / 100,
+            wake_us: seat.now_us + terms.period_us * u64::from(chance.now() % 100) / 100,
             chance,
             untold,
         }
     }
 
-    fn chance(&mut self) -> u32 {
-        self.chance = self.chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        self.chance
-    }
-
     fn send(&mut self, part: u8, change: Change, what: For, now_us: u64, calls: &mut Calls) {
         let id = calls.send(part.into(), self.terms.quota, Op::Amend(change));
-        self.under_way.push((id, what, now_us));
+        self.under_way.add(id, (what, now_us));
     }
 
     fn failed(&mut self, now_us: u64) {
-        let chance = self.chance();
+        let chance = self.chance.next();
         self.synced.failed(&self.terms, true, now_us, chance);
     }
 
@@ -143,8 +140,7 @@ impl Node for Syncing<'_> {
         _: &mut Calls,
         told: &mut Vec<Telling>,
     ) {
-        let at = self.under_way.iter().position(|(id, ..)| *id == call).unwrap();
-        let (_, what, sent_us) = self.under_way.swap_remove(at);
+        let (what, sent_us) = self.under_way.end(call);
         match (what, reply, &mut self.pending) {
             (For::Draw, Reply::Amended(Amended::Drawn(drawn)), _) => {
                 self.synced.drew(&drawn, sent_us);

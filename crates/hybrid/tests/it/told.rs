@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::advance;
 use tollkeeper_core::{
-    Amendment, Change, Check, Clock, Consistency, Filter, Quota, Request, Store, Ticket,
+    Amendment, Change, Check, Clock, Consistency, Filter, Quota, Request, Store, Ticket, WhenFull,
 };
+use tollkeeper_memory::Settings;
 use tollkeeper_testkit::faulty::Mood;
 
 use crate::store::{PER_SECOND, Scene};
@@ -200,4 +201,23 @@ async fn a_permit_and_a_share_are_decided_together() {
     // What the permits denied was put back.
     let after = scene.ask(0, scene.check()).await.unwrap().outcomes()[0].remaining;
     assert!(after + 1 >= left, "{after} after {left}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_of_parts_have_the_bounds_that_are_set() {
+    let mut scene = shared(1);
+    let bounds = Settings { max_keys: 2, when_full: WhenFull::Deny, names: false };
+    let node = scene.nodes.remove(0).bounded(bounds);
+    node.count_nodes();
+    scene.nodes.push(node);
+    pass(5_000_000).await;
+    let mut allowed = Vec::new();
+    for key in ["a", "b", "c", "a"] {
+        allowed.push(scene.ask(0, Check { key, ..scene.check() }).await.unwrap().allowed);
+    }
+    assert_eq!(allowed, [true, true, false, true]);
+    let of = |key| Filter { key, ..Filter::default() };
+    assert_eq!(scene.nodes[0].inspect(of(Some("b")), 9).await.unwrap().len(), 1);
+    assert_eq!(scene.nodes[0].reset(of(Some("b"))).await.unwrap(), 1);
+    assert!(scene.ask(0, Check { key: "c", ..scene.check() }).await.unwrap().allowed);
 }

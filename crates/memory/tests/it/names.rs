@@ -2,7 +2,7 @@
 
 use tollkeeper_core::{
     Algorithm, Amended, Amendment, Change, Check, Consistency, Filter, ManualClock, Quota, Rate,
-    Request, Ticket,
+    Request, Settled, Ticket,
 };
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_testkit::ready::Ready;
@@ -101,7 +101,8 @@ fn a_reservation_is_settled_without_names() {
         change: settle,
         consistency: Consistency::Exact,
     };
-    assert_eq!(store.amend_now(&settle), Amended::Done { forgiven: 0 });
+    let ended = Settled { forgiven: 0, reserved: 5, age_us: 0 };
+    assert_eq!(store.amend_now(&settle), Amended::Settled(ended));
     assert_eq!(store.amend_now(&settle), Amended::Repeated);
     let look = Check { cost: 0, ..check };
     assert_eq!(store.check_now(&look).unwrap().outcome.remaining, 8);

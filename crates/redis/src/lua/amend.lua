@@ -5,7 +5,8 @@
 -- back.
 -- KEYS: the state; to settle also the reservation's record.
 -- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven. Or 3, the units drawn, those left,
--- when the state is as new, and now.
+-- when the state is as new, and now. Or 4 for a reservation that has ended, the units forgiven, those
+-- reserved, and how long ago.
 
 local verb, detail = ARGV[3], tonumber(ARGV[5])
 local s = limit(1)
@@ -68,11 +69,11 @@ if found[4] then
   return { 2, 0 }
 end
 call('HSET', record, 'settled', '1')
-local reserved = found[1] + 0
+local reserved, charged_at_us = found[1] + 0, found[2] + 0
+local forgiven = 0
 if units > reserved then
-  return { 1, overcharge(s, units - reserved) }
+  forgiven = overcharge(s, units - reserved)
+elseif not absent then
+  give_back(reserved - units, charged_at_us)
 end
-if not absent then
-  give_back(reserved - units, found[2] + 0)
-end
-return { 1, 0 }
+return { 4, forgiven, reserved, math.max(0, now_us - charged_at_us) }

@@ -125,6 +125,7 @@ fn text(verdict: &Verdict) -> Vec<u8> {
     out.flag("{\"allowed\":", decision.allowed);
     out.whole(",\"limit\":", decision.limit);
     out.whole(",\"remaining\":", decision.remaining);
+    at_least(&mut out, verdict.remaining_is_at_least());
     out.whole(",\"reset_after_ms\":", ms(decision.reset_after_us));
     out.whole(",\"reset_at_ms\":", ms(decision.now_us + decision.reset_after_us));
     out.whole_or_null(",\"retry_after_ms\":", decision.retry_after_us.map(ms));
@@ -158,6 +159,13 @@ fn text(verdict: &Verdict) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// Says that more may be left, where it may be.
+fn at_least(out: &mut Writer, is_so: bool) {
+    if is_so {
+        out.flag(",\"at_least\":", true);
+    }
+}
+
 fn one_limit(out: &mut Writer, before: &str, limit: &LimitVerdict<'_>) {
     let outcome = limit.outcome;
     out.text(before, limit.name);
@@ -167,6 +175,7 @@ fn one_limit(out: &mut Writer, before: &str, limit: &LimitVerdict<'_>) {
     out.flag(",\"shadow\":", outcome.shadow);
     out.whole(",\"limit\":", outcome.limit);
     out.whole(",\"remaining\":", outcome.remaining);
+    at_least(out, limit.remaining_is_at_least());
     out.whole(",\"reset_after_ms\":", ms(outcome.reset_after_us));
     out.whole_or_null(",\"retry_after_ms\":", outcome.retry_after_us.map(ms));
     out.whole(",\"delay_ms\":", ms(outcome.delay_us));

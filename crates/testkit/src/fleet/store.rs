@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tollkeeper_core::{Algorithm, Amended, Change, Drawn, Outcome, Quota, State, Ticket, drawn};
+use tollkeeper_core::{
+    Algorithm, Amended, Change, Drawn, Outcome, Quota, Settled, State, Ticket, drawn,
+};
 
 use super::node::{Call, Op, Reply};
 
@@ -116,11 +118,14 @@ impl Target<'_> {
             return Amended::Repeated;
         }
         let (units, charged_at_us) = (held.units, held.charged_at_us);
-        if actual <= units {
+        let forgiven = if actual <= units {
             self.refund(units - actual, Some(charged_at_us));
-            return DONE;
-        }
-        self.overcharge(actual - units)
+            0
+        } else {
+            self.overcharge(actual - units).forgiven().unwrap_or(0)
+        };
+        let age_us = self.now_us.saturating_sub(charged_at_us);
+        Amended::Settled(Settled { forgiven, reserved: units, age_us })
     }
 
     fn overcharge(&mut self, units: u64) -> Amended {
@@ -235,7 +240,7 @@ mod tests {
                 Action::Change { .. } => return done,
             };
             let came = match run(&mut store, quota, Op::Amend(op), step.at_us) {
-                Reply::Amended(Amended::Done { .. }) => Settled::Done,
+                Reply::Amended(amended) if amended.forgiven().is_some() => Settled::Done,
                 Reply::Amended(Amended::Repeated) => Settled::Repeated,
                 _ => Settled::Unknown,
             };

@@ -1,6 +1,9 @@
 //! Single facts: a changed limit, a look, the life of a key, what can be seen and forgotten.
 
-use tollkeeper_core::{Amended, Amendment, Change, Consistency, Drawn, Filter, Quota, Rate, Store};
+use tollkeeper_core::{
+    Amended, Amendment, Change, Check, Consistency, Drawn, Filter, Quota, Rate, Request, Settled,
+    Store, Ticket,
+};
 
 use super::{MINUTE_US, START_US, Verdict, ask, require, slow_quotas};
 use crate::replay::Harness;
@@ -37,6 +40,40 @@ pub(super) fn a_look_changes_nothing<H: Harness>(harness: &H) -> Verdict {
         ask(harness, &quota, &key, 7)?;
         let after = seen()?;
         require(before == after, || format!("{key}: {before:?} became {after:?}"))?;
+    }
+    Ok(())
+}
+
+/// What ends a reservation hears what it had charged, and how long ago; what ends it again, nothing.
+pub(super) fn a_settlement_tells<H: Harness>(harness: &H) -> Verdict {
+    const LIFE_US: u64 = 10 * MINUTE_US;
+    for quota in slow_quotas(10) {
+        if matches!(quota, Quota::Concurrency(_)) {
+            continue;
+        }
+        for (id, actual, forgiven) in [(1, 0, 0), (2, 4, 0), (3, 16, 0), (4, 40, 20)] {
+            let key = format!("settled {} {id}", quota.algorithm());
+            harness.clock().set(START_US);
+            let ticket = Some(Ticket { id, reserve_for_us: Some(LIFE_US) });
+            let request = Request::new([Check::new("suite", &quota, &key, 4)], ticket)
+                .map_err(|error| error.to_string())?;
+            let answer = harness.block_on(harness.store().decide_one(&request));
+            require(answer.is_ok_and(|answer| answer.allowed), || format!("{key}: not reserved"))?;
+            harness.clock().advance(7);
+            let amendment = Amendment {
+                limit: "suite",
+                quota: &quota,
+                key: &key,
+                change: Change::Settle { id, actual },
+                consistency: Consistency::Exact,
+            };
+            let settle = || harness.block_on(harness.store().amend(&[amendment]));
+            let settled = Amended::Settled(Settled { forgiven, reserved: 4, age_us: 7 });
+            let amended = settle();
+            require(amended == [Ok(settled)], || format!("{key}: {amended:?}"))?;
+            let again = settle();
+            require(again == [Ok(Amended::Repeated)], || format!("{key}: again {again:?}"))?;
+        }
     }
     Ok(())
 }

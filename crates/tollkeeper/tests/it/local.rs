@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollkeeper::{Limit, Source, Tollkeeper};
+use tollkeeper::{Amended, Limit, Source, Tollkeeper};
 use tollkeeper_testkit::redis_server::RedisServer;
 
 /// So long that only a server that never answers misses it.
@@ -61,4 +61,47 @@ async fn a_part_is_had_without_a_server() {
         .build();
     let (_, shared) = ask(&[&limiter], Source::Share, 300).await;
     assert_eq!(shared, 300);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_limiter_reserves_of_a_part_another_settles() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let limit = Limit::per_day(PER_DAY).sync().period("1s").sub_shards(2);
+    let (one, other) = (limiter(&server, limit.clone()).await, limiter(&server, limit).await);
+    let life = Duration::from_secs(60);
+    let reserved = one.reserve("api", "alice", 300, life).await.unwrap();
+    assert!(reserved.allowed() && reserved.source() == Source::Store);
+    let reservation = reserved.handle().unwrap();
+    assert_eq!(other.settle(reservation, 100).await, Ok(Amended::Done { forgiven: 0 }));
+    assert_eq!(one.settle(reservation, 100).await, Ok(Amended::Repeated));
+    // Either part is decided here, and says so.
+    let decision = one.check("api", "alice").await.unwrap();
+    assert!(
+        decision.remaining_is_at_least()
+            && decision.limits().all(|one| one.remaining_is_at_least())
+    );
+    assert!(decision.remaining() < PER_DAY / 2, "what one part has");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_limiter_reserves_of_its_share_another_settles() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let limit = Limit::per_second(PER_DAY).share();
+    let (one, other) = (limiter(&server, limit.clone()).await, limiter(&server, limit).await);
+    let life = Duration::from_secs(60);
+    // Whoever begins has nothing: half of it flows in within a second.
+    let reserved = loop {
+        let reserved = one.reserve("api", "alice", 400, life).await.unwrap();
+        if reserved.allowed() {
+            break reserved;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(reserved.source() == Source::Share && reserved.remaining_is_at_least());
+    let reservation = reserved.handle().unwrap();
+    // Of the 4600 on top, it can pay what it has and owe as much as that can be: a thousand.
+    let settled = other.settle(reservation, 5000).await;
+    assert!(matches!(settled, Ok(Amended::Done { forgiven: 3600..=4600 })), "{settled:?}");
+    assert_eq!(one.settle(reservation, 0).await, Ok(Amended::Repeated));
+    assert!(!other.check("api", "alice").await.unwrap().allowed());
 }

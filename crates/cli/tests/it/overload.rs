@@ -1,0 +1,111 @@
+//! Four services on one real server are asked for ten times what a limit allows: together they admit
+//! no more than it, and hardly less.
+//!
+//! The upper bound holds by how leases are made, however slow the machine is: it is exact, over all of
+//! the time. The lower one is of stretches. One in which the machine stood still for long can miss it,
+//! since units that a stalled process holds end unspent; so there may be several, of which one has to
+//! reach it. What a stall costs is little: a process holds a quarter second's worth of its quarter of
+//! the limit, and what flows in meanwhile is kept by the server, which has room for seconds of it.
+
+#![allow(clippy::disallowed_methods, reason = "what flows in depends on real time")]
+
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollkeeper_testkit::moment::pass;
+use tollkeeper_testkit::redis_server::RedisServer;
+
+use crate::kit::{Service, read_reply, request};
+
+/// Units a second, and at once.
+const PER_SECOND: u64 = 1_600;
+const AT_ONCE: u64 = 4 * PER_SECOND;
+
+/// What one request takes: a few hundred a second are ten times the limit.
+const COST: u64 = 20;
+
+const SERVICES: u64 = 4;
+const TIMES_THE_LIMIT: u64 = 10;
+
+/// Long enough that what they hold when it begins and when it ends does not matter.
+const STRETCH: Duration = Duration::from_secs(6);
+const STRETCHES: usize = 4;
+
+/// Units that were asked for, and those that were admitted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Units {
+    asked: u64,
+    admitted: u64,
+}
+
+/// What flows in.
+fn flows_in(time: Duration) -> u64 {
+    let units = u128::from(PER_SECOND) * time.as_micros() / 1_000_000;
+    u64::try_from(units).unwrap()
+}
+
+/// Asks one service for its part of the demand, for so long.
+fn ask(service: &Service, time: Duration) -> Units {
+    let begun = Instant::now();
+    let body = format!(r#"{{"rule":"hot","key":"k","cost":{COST}}}"#);
+    let check = request("POST", "/v1/check", &[], body.as_bytes());
+    let mut stream = BufReader::new(TcpStream::connect(service.address).unwrap());
+    let mut units = Units::default();
+    while begun.elapsed() < time {
+        if units.asked > flows_in(begun.elapsed()) * TIMES_THE_LIMIT / SERVICES {
+            pass(Duration::from_millis(1));
+            continue;
+        }
+        stream.get_mut().write_all(&check).unwrap();
+        let reply = read_reply(&mut stream);
+        assert!(reply.status == 200 || reply.status == 429, "{reply:?}");
+        units.asked += COST;
+        units.admitted += if reply.status == 200 { COST } else { 0 };
+    }
+    units
+}
+
+fn ask_all(services: &[Service], time: Duration) -> Units {
+    let each: Vec<Units> = thread::scope(|scope| {
+        let asking = services.iter().map(|service| scope.spawn(move || ask(service, time)));
+        asking.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    each.iter().fold(Units::default(), |all, one| Units {
+        asked: all.asked + one.asked,
+        admitted: all.admitted + one.admitted,
+    })
+}
+
+#[test]
+fn at_ten_times_the_limit_four_services_admit_all_of_it_and_no_more() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let policy = format!(
+        "store: {{ url: \"{}\", nodes: {SERVICES}, timeout: 5s, on_failure: closed }}
+rules:
+  hot: {{ limit: {PER_SECOND}/s burst {AT_ONCE}, consistency: lease, period: 250ms }}
+",
+        server.url(),
+    );
+    let services: Vec<Service> =
+        (0..SERVICES).map(|nth| Service::start(&format!("overload-{nth}"), &policy)).collect();
+    let begun = Instant::now();
+    // What there was at once is gone.
+    let mut admitted = ask_all(&services, Duration::from_secs(2)).admitted;
+    assert!(admitted > AT_ONCE / 2, "{admitted} units");
+    let mut stretches = Vec::new();
+    let reached = (0..STRETCHES).any(|_| {
+        let stretch = Instant::now();
+        let units = ask_all(&services, STRETCH);
+        let allowed = flows_in(stretch.elapsed());
+        admitted += units.admitted;
+        // To the last unit, since the beginning.
+        let most = AT_ONCE + flows_in(begun.elapsed()) + 1;
+        assert!(admitted <= most, "{admitted} of {most}");
+        println!("{units:?} in {:?}, of {allowed}", stretch.elapsed());
+        stretches.push((units, allowed));
+        units.asked >= 9 * allowed && units.admitted * 100 >= allowed * 97
+    });
+    assert!(reached, "units asked for and admitted, and what was allowed: {stretches:?}");
+}

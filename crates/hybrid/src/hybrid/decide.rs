@@ -1,0 +1,241 @@
+//! How one request is decided: what lies here first, then what the store has to.
+
+use smallvec::SmallVec;
+use tollkeeper_core::{Answer, Check, Consistency, Outcome, Request, Store, StoreError, Ticket};
+
+use super::Hybrid;
+use super::there::There;
+use crate::local::{Decided, Taken};
+use crate::plan::Spent;
+use crate::share::{Place, Standing};
+use crate::stored::ToDecide;
+
+/// Units that were taken here, put back unless the request goes.
+struct Held<'a, S: Store + 'static> {
+    hybrid: &'a Hybrid<S>,
+    /// What names the reservation, if it is one.
+    ticket: Option<Ticket>,
+    checks: SmallVec<[(Check<'a>, Spent, u64); 4]>,
+}
+
+impl<'a, S: Store + 'static> Held<'a, S> {
+    fn new(hybrid: &'a Hybrid<S>, ticket: Option<Ticket>) -> Self {
+        Self { hybrid, ticket, checks: SmallVec::new() }
+    }
+
+    /// A check was decided at `at_us`.
+    fn hold(&mut self, check: &Check<'a>, decided: &Decided, at_us: u64) {
+        self.checks.extend(decided.spent.map(|spent| (*check, spent, at_us)));
+    }
+
+    fn is_charged(&self) -> bool {
+        self.checks.iter().any(|(check, ..)| check.cost > 0)
+    }
+
+    fn keep(mut self) {
+        self.checks.clear();
+    }
+}
+
+impl<S: Store + 'static> Drop for Held<'_, S> {
+    fn drop(&mut self) {
+        for (check, spent, at_us) in &self.checks {
+            match check.consistency {
+                Consistency::Share { .. } => {
+                    let now_us = self.hybrid.local.clock.now_us();
+                    self.hybrid.shares.put_back(check, self.ticket, *at_us, now_us);
+                }
+                _ => self.hybrid.local.put_back(check, *spent),
+            }
+        }
+    }
+}
+
+impl<S: Store + 'static> Hybrid<S> {
+    pub(super) fn is_any_here(&self, request: &Request<'_>) -> bool {
+        let is_here = |check: &Check<'_>| check.consistency != Consistency::Exact;
+        !self.is_exact && request.checks().iter().any(is_here)
+    }
+
+    /// Whether this process has a part of what so many share, or as many as there are.
+    pub(super) fn place(&self, nodes: Option<u32>, now_us: u64) -> Place {
+        let Some(nodes) = nodes else {
+            self.count_nodes();
+            return self.members.place(now_us);
+        };
+        Place::Serves(Standing { nodes: nodes.into(), since_us: self.since_us })
+    }
+
+    /// Decides a check, if it can be decided here.
+    #[inline]
+    fn take(&self, check: &Check<'_>, ticket: Option<Ticket>, now_us: u64) -> Taken {
+        let Consistency::Share { nodes } = check.consistency else {
+            return self.local.take(check, now_us);
+        };
+        let standing = match self.place(nodes, now_us) {
+            Place::Serves(standing) => standing,
+            Place::Waits { us } => return Taken::Decided(nothing_yet(check, us)),
+            Place::Lost => return Taken::Lost,
+        };
+        match self.shares.take(check, ticket, standing, now_us) {
+            Ok(Some(outcome)) => {
+                let spent = Spent { left: outcome.remaining, ends_us: u64::MAX };
+                let spent = outcome.allowed.then_some(spent);
+                Taken::Decided(Decided { outcome, spent, store_us: None })
+            }
+            // Less than one for each is the store's to hand out.
+            Ok(None) => Taken::Store,
+            Err(_) => Taken::Lost,
+        }
+    }
+
+    /// Decides what lies here alone, without waiting.
+    pub(super) fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
+        let is_here = |check: &Check<'_>| check.consistency != Consistency::Exact;
+        if reservation(request).is_some() || !request.checks().iter().all(is_here) {
+            return None;
+        }
+        let now_us = self.local.clock.now_us();
+        let mut held = Held::new(self, None);
+        let mut here: SmallVec<[Decided; 4]> = SmallVec::new();
+        for (nth, check) in request.checks().iter().enumerate() {
+            match self.take(check, None, now_us) {
+                Taken::Decided(decided) => {
+                    held.hold(check, &decided, now_us);
+                    here.push(decided);
+                }
+                _ => {
+                    // Whoever waits for it asks for all of them again.
+                    request.checks()[..=nth].iter().for_each(|check| self.local.unask(check));
+                    return None;
+                }
+            }
+        }
+        Some(answer(&here, held, now_us))
+    }
+
+    /// Decides what lies here, and then what the store has to.
+    pub(super) async fn decide_both(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+        let reservation = reservation(request);
+        let mut held = Held::new(self, reservation);
+        let mut here: SmallVec<[Option<Decided>; 4]> = SmallVec::new();
+        for check in request.checks() {
+            let decided = match is_taken_here(check, reservation) {
+                true => self.take_waiting(check, &mut held).await?,
+                false => None,
+            };
+            here.push(decided);
+        }
+        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
+        // What is charged here and may be settled anywhere has its record in the store.
+        let is_there = |here: &Option<Decided>| match here {
+            Some(decided) => reservation.is_some() && !is_denied && decided.spent.is_some(),
+            None => true,
+        };
+        let rest = request.checks().iter().zip(&here).filter(|(_, here)| is_there(here));
+        let id = reservation.map(|ticket| ticket.id);
+        let part = |check: &Check<'_>| self.local.part(check.consistency, id);
+        let rest: SmallVec<[ToDecide<'_>; 4]> =
+            rest.map(|(check, _)| ToDecide::new(check, part(check))).collect();
+        if rest.is_empty() {
+            let here: SmallVec<[Decided; 4]> = here.into_iter().flatten().collect();
+            return Ok(answer(&here, held, self.local.clock.now_us()));
+        }
+        // The numbers as they are, if it does not go anyway.
+        let There { now_us, charged, outcomes } =
+            self.decide_there(&rest, request.ticket(), is_denied).await?;
+        let mut there = outcomes.into_iter();
+        let outcomes = here.iter().zip(request.checks()).map(|(here, check)| {
+            let limit = check.quota.limit();
+            let there = if is_there(here) { there.next() } else { None };
+            let there = there.map(|outcome| Outcome { limit, ..outcome });
+            match (here, there) {
+                (Some(decided), there) => there.filter(Outcome::denies).unwrap_or(decided.outcome),
+                (None, there) => there.unwrap_or_else(|| unknown(check)),
+            }
+        });
+        let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
+        let mut answer = Answer::new(now_us, charged, outcomes);
+        if answer.allowed {
+            let charged_at_us = held.is_charged().then_some(now_us);
+            answer.charged_at_us = answer.charged_at_us.or(charged_at_us);
+            held.keep();
+        }
+        Ok(answer)
+    }
+
+    /// Decides a check here, if it can be.
+    async fn take_waiting<'a>(
+        &self,
+        check: &Check<'a>,
+        held: &mut Held<'a, S>,
+    ) -> Result<Option<Decided>, StoreError> {
+        let mut now_us = self.local.clock.now_us();
+        let mut taken = self.take(check, held.ticket, now_us);
+        if let Taken::Waits(answered) = taken {
+            answered.await;
+            now_us = self.local.clock.now_us();
+            taken = self.local.take_again(check, now_us);
+        }
+        match taken {
+            Taken::Decided(decided) => {
+                held.hold(check, &decided, now_us);
+                Ok(Some(decided))
+            }
+            Taken::Lost => {
+                Err(StoreError::did_not_run("the store gave no leave to decide without it"))
+            }
+            Taken::Store | Taken::Waits(_) => Ok(None),
+        }
+    }
+}
+
+/// The answer of limits that were all decided here.
+fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) -> Answer {
+    let store_us = here.iter().find_map(|decided| decided.store_us).unwrap_or(now_us);
+    let outcomes = here.iter().map(|decided| decided.outcome);
+    let mut answer = Answer::new(store_us, held.is_charged(), outcomes);
+    if answer.allowed {
+        held.keep();
+    } else {
+        answer.charged_at_us = None;
+    }
+    answer
+}
+
+/// What names the reservation that a request makes, if it makes one.
+fn reservation(request: &Request<'_>) -> Option<Ticket> {
+    request.ticket().filter(|ticket| ticket.reserve_for_us.is_some())
+}
+
+/// Whether a check is decided here. What is reserved is charged by the store, which has its record,
+/// and where a process has a part of its own, by that as well.
+fn is_taken_here(check: &Check<'_>, reservation: Option<Ticket>) -> bool {
+    match check.consistency {
+        Consistency::Exact => false,
+        Consistency::Share { .. } => true,
+        _ => reservation.is_none(),
+    }
+}
+
+/// What a limit says of which this process has no part yet.
+fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
+    let (allowed, retry_after_us) = (check.cost == 0, Some(us));
+    let outcome =
+        Outcome { allowed, retry_after_us, reset_after_us: us, here: true, ..unknown(check) };
+    Decided { outcome, spent: None, store_us: None }
+}
+
+/// The numbers of a limit of which nothing was told.
+fn unknown(check: &Check<'_>) -> Outcome {
+    Outcome {
+        allowed: true,
+        shadow: check.shadow,
+        limit: check.quota.limit(),
+        remaining: 0,
+        retry_after_us: Some(0),
+        reset_after_us: 0,
+        delay_us: 0,
+        here: false,
+    }
+}
