@@ -22,7 +22,8 @@ pub(crate) fn amend(
         return Amended::Unknown;
     }
     let mut shard = table.shard_of(id).lock();
-    let seen_us = shard.seen_us(id, &table.common);
+    let known = shard.find(id);
+    let seen_us = shard.seen_us(known, &table.common);
     let now_us = Early::read(clock).now_us(clock, seen_us);
     let rooms = RoomMaker::new(table, counters, settings, now_us);
     let under = Under { common: &table.common, limit, quota, now_us };

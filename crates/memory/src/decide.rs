@@ -164,10 +164,10 @@ impl<C: Clock> MemoryStore<C> {
     ) -> Checked {
         let permit = ticket.map_or(0, |ticket| ticket.id);
         let mut shard = self.table.shard_of(id).lock();
-        let seen_us = shard.seen_us(id, &self.table.common);
+        let known = shard.find(id);
+        let seen_us = shard.seen_us(known, &self.table.common);
         let now_us = early.now_us(clock, seen_us);
         let mut rooms = self.rooms(now_us);
-        let known = shard.find(id);
         let step =
             known.and_then(|at| shard.step(at, self.under(check, now_us), check.cost, permit));
         let (charged, outcome) = match step {

@@ -144,8 +144,21 @@ impl Rows {
         }
     }
 
-    /// The row of these, which is made if there is none; `None` if there is no place.
-    pub(crate) fn find(&self, limit: &str, algorithm: Algorithm, unit: Unit) -> Option<RowId> {
+    /// The row of these, which may be `hint`; it is made if there is none; `None` if there is no place.
+    pub(crate) fn find_from(
+        &self,
+        hint: RowId,
+        limit: &str,
+        algorithm: Algorithm,
+        unit: Unit,
+    ) -> Option<RowId> {
+        match self.get(hint) {
+            Some(row) if row.is(limit, algorithm, unit) => Some(hint),
+            _ => self.find(limit, algorithm, unit),
+        }
+    }
+
+    fn find(&self, limit: &str, algorithm: Algorithm, unit: Unit) -> Option<RowId> {
         let hash = self.random.hash_one((limit, algorithm, unit));
         let row = |number: usize| {
             // Once, so that nobody who decides loses the line that it is in.

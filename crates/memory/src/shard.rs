@@ -71,6 +71,8 @@ const _: () = assert!(size_of::<Apart<Groups>>() == 64);
 #[derive(Debug)]
 struct Inner {
     beside: Beside<Names>,
+    /// The row of the last state that was packed anew: as a rule that of the next one, too.
+    row: RowId,
     wholes: Wholes,
     reservations: Slots<Reservation>,
 }
@@ -81,6 +83,7 @@ impl Shard {
         let seed = random.hash_one((number, "shard"));
         let inner = Inner {
             beside: Beside::new(seed, named),
+            row: RowId::NONE,
             wholes: Wholes::default(),
             reservations: Slots::new(),
         };
@@ -140,11 +143,9 @@ impl Keys<'_> {
         self.groups.set_state(&mut self.inner.beside, at, state);
     }
 
-    /// Locks the state of a key, if it is known; the latest time that the state has seen.
-    pub(crate) fn seen_us(&mut self, id: Id, common: &Common) -> u64 {
-        let Some(Entry { state, .. }) = self.find(id).and_then(|at| self.locked(at)) else {
-            return 0;
-        };
+    /// Locks the state that was found, if one was; the latest time that it has seen.
+    pub(crate) fn seen_us(&mut self, at: Option<usize>, common: &Common) -> u64 {
+        let Some(Entry { state, .. }) = at.and_then(|at| self.locked(at)) else { return 0 };
         if let Some(place) = state.place() {
             return self.inner.wholes.get(place).map_or(0, |whole| whole.seen_us);
         }
@@ -215,7 +216,8 @@ impl Keys<'_> {
     /// Packs a state, or keeps it whole.
     fn pack(&mut self, state: State, Under { common, limit, quota, now_us }: Under<'_>) -> Packed {
         let unit = Unit::of(quota);
-        let row = common.rows.find(limit, quota.algorithm(), unit);
+        let row = common.rows.find_from(self.inner.row, limit, quota.algorithm(), unit);
+        self.inner.row = row.unwrap_or(RowId::NONE);
         if let Some(packed) = row.and_then(|row| Packed::new(&state, unit, row)) {
             return packed;
         }

@@ -1,0 +1,135 @@
+//! Growing without a pause. Each new entry has a little of it done: a block is allotted, or the
+//! entries of a few homes move to where they belong among more groups.
+//!
+//! Homes are moved from the last one on, so that what moves goes behind all that did not. Whatever
+//! lies in the groups of these homes is taken out, up to a group that nobody went past; then those
+//! homes go by the new number, and everything is put in again.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use super::{BLOCK, Beside, Groups, PLACES_OF_BLOCK};
+use crate::fingerprint::Fingerprint;
+use crate::group::{Entry, Group, WIDTH};
+
+/// Groups that a table begins with.
+const FEWEST: usize = 2;
+
+/// Homes that are moved at once. An eighth more groups have place for so many entries that a third
+/// of a home for each of them would do.
+pub(super) const STEP: usize = 16;
+
+/// What a step moves, as a rule: with those that lie behind their home.
+type Moved = SmallVec<[Entry; (STEP + 8) * WIDTH]>;
+
+/// A table that is about to have more groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    from: usize,
+    to: usize,
+    /// How many homes have not been moved yet.
+    left: usize,
+}
+
+impl Groups {
+    /// Begins to grow, or goes on with it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow<T>(&self, beside: &mut Beside<T>, place: impl Fn(Fingerprint) -> u64) {
+        let Some(growth) = beside.growth.or_else(|| self.plan(beside)) else { return };
+        let Growth { from, to, left } = growth;
+        beside.growth = Some(growth);
+        // Memory that is new takes long enough by itself. Who has none yet cannot wait.
+        if left == from && self.allot(to) && from > 0 {
+            return;
+        }
+        let first = left.saturating_sub(STEP);
+        let (mut moved, mut notes) = (Moved::new(), Vec::new());
+        self.take_out(beside, first..left, &mut moved, &mut notes);
+        beside.growth = (first > 0).then_some(Growth { left: first, ..growth });
+        self.move_edge(beside, growth, first);
+        let mut notes = notes.into_iter();
+        for entry in &moved {
+            let at = self.put(beside, *entry, place(entry.fingerprint));
+            if let Some(note) = beside.note_mut(at) {
+                *note = notes.next();
+            }
+        }
+    }
+
+    /// An eighth more groups, in whole blocks if there are several; `None` if there are as many as can
+    /// be.
+    fn plan<T>(&self, beside: &mut Beside<T>) -> Option<Growth> {
+        let from = self.in_use();
+        // So the tables of a store grow at different times.
+        let to = (from + from * (100 + beside.random(60)) / 1024 + 1).max(FEWEST);
+        let to = if to <= BLOCK { to } else { to.next_multiple_of(BLOCK) };
+        (from < self.most()).then_some(Growth { from, to: to.min(self.most()), left: from })
+    }
+
+    /// Allots a block, if one is missing for so many groups.
+    fn allot(&self, groups: usize) -> bool {
+        let blocks = self.in_use() / BLOCK..groups.div_ceil(BLOCK);
+        let missing = blocks.filter_map(|block| self.cell(block)).find(|cell| cell.get().is_none());
+        missing.map(|cell| cell.get_or_init(|| Box::new([const { Group::new() }; BLOCK]))).is_some()
+    }
+
+    /// Takes out what lies in these groups, and behind them up to a free place.
+    fn take_out<T>(
+        &self,
+        beside: &mut Beside<T>,
+        homes: Range<usize>,
+        moved: &mut Moved,
+        notes: &mut Vec<T>,
+    ) {
+        let mut number = homes.start;
+        for nth in 1..=self.in_use() {
+            let Some(group) = self.group(number) else { break };
+            let is_full = group.is_full();
+            self.lock(beside, number * WIDTH);
+            for slot in (0..WIDTH).take_while(|slot| group.is_taken(*slot)) {
+                moved.push(group.entry(slot));
+                group.set(slot, Entry::default());
+                notes.extend(beside.take_note(number * WIDTH + slot));
+            }
+            if nth >= homes.len() && !is_full {
+                break;
+            }
+            number = self.after(number);
+        }
+    }
+
+    /// Homes from `first` on go by the new number, and the groups that they become are locked.
+    fn move_edge<T>(&self, beside: &mut Beside<T>, Growth { from, to, .. }: Growth, first: usize) {
+        let last = self.edge.load(Ordering::Relaxed).wrapping_sub(1);
+        // The first place whose home was `first`.
+        let edge = if first == 0 { 0 } else { ((first as u128) << 64).div_ceil(from as u128) };
+        let edge = u64::try_from(edge).unwrap_or(0);
+        self.before.store(from as u64, Ordering::Relaxed);
+        self.groups.store(to as u64, Ordering::Relaxed);
+        self.edge.store(edge, Ordering::Relaxed);
+        beside.allot_notes(to);
+        for number in self.home(edge)..=self.home(last) {
+            self.lock(beside, number * WIDTH);
+        }
+    }
+}
+
+impl<T> Beside<T> {
+    /// Places for the notes of so many groups.
+    fn allot_notes(&mut self, groups: usize) {
+        if !self.noted {
+            return;
+        }
+        self.notes.resize_with(groups.div_ceil(BLOCK), Vec::new);
+        for (block, notes) in self.notes.iter_mut().enumerate() {
+            let places = groups * WIDTH - block * PLACES_OF_BLOCK;
+            notes.resize_with(places.min(PLACES_OF_BLOCK), || None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
