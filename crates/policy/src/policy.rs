@@ -214,14 +214,20 @@ impl Policy {
         self.rules.get(self.position(name)?)
     }
 
-    /// The quota of the limit of that name: the rule's own, or if it has none of that name, that
-    /// of the first tier that has one.
+    /// The limit of that name: the rule's own, or if it has none of that name, that of the first
+    /// tier that has one.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&Limit> {
+        let rule = self.rule(name.split('/').next()?)?;
+        let tiers = rule.tiers().into_iter().flat_map(|tiers| tiers.list());
+        let mut limits = rule.limits().iter().chain(tiers.flat_map(|tier| tier.limits()));
+        limits.find(|known| known.name() == name)
+    }
+
+    /// The quota of the limit of that name.
     #[must_use]
     pub fn quota(&self, limit: &str) -> Option<&Quota> {
-        let rule = self.rule(limit.split('/').next()?)?;
-        let tiers = rule.tiers().into_iter().flat_map(|tiers| tiers.list());
-        let limits = rule.limits().iter().chain(tiers.flat_map(|tier| tier.limits()));
-        limits.into_iter().find(|known| known.name() == limit).map(|limit| limit.quota())
+        self.limit(limit).map(Limit::quota)
     }
 
     /// The place of the rule of that name among [`rules`](Self::rules).

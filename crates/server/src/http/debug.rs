@@ -4,10 +4,12 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tollkeeper_core::{Entry, Field, Quota, describe, describe_raw};
+use tollkeeper_core::{Consistency, Entry, Field, Quota, Store, describe, describe_raw};
+use tollkeeper_policy::{Policy, StoreUrl};
 
 use super::Engine;
 use super::problem::{Problem, echo};
+use crate::wire::AppEngine;
 
 const DEFAULT_STATES: usize = 100;
 const MAX_STATES: usize = 10_000;
@@ -86,7 +88,7 @@ pub(super) async fn state(
         }
         if let Some(keys) = group.get_mut("keys").and_then(Value::as_object_mut) {
             let name = engine.store().name_of(entry);
-            keys.insert(name, one_state(policy.quota(&entry.limit), entry));
+            keys.insert(name, one_state(counted_by(&engine, &policy, &entry.limit), entry));
         }
     }
     let body = match shown.len() {
@@ -109,10 +111,24 @@ fn empty(store: &str, algorithm: &str) -> Value {
     json!({ "algorithm": algorithm, "store": store, "keys": {} })
 }
 
-fn one_state(quota: Option<&Quota>, entry: &Entry) -> Value {
+/// What the states of a limit are counted by: of one that processes decide, what the store gives away,
+/// a part of a key that is split, or the part of this process.
+fn counted_by(engine: &AppEngine, policy: &Policy, limit: &str) -> Option<Quota> {
+    let limit = policy.limit(limit)?;
+    let (store, quota) = (engine.store(), limit.quota());
+    Some(match limit.consistency() {
+        _ if policy.store().url == StoreUrl::Memory => *quota,
+        Consistency::Share { nodes } => {
+            quota.share(nodes.map(u64::from).or_else(|| store.nodes()).unwrap_or(1))
+        }
+        how => how.stored(quota),
+    })
+}
+
+fn one_state(quota: Option<Quota>, entry: &Entry) -> Value {
     // A rule that has changed its algorithm has left states of the old one.
     let quota = quota.filter(|quota| quota.algorithm() == entry.algorithm);
-    let mut shown = fields(describe(quota, &entry.state));
+    let mut shown = fields(describe(quota.as_ref(), &entry.state));
     shown.insert("ttl_ms".into(), entry.ttl_us.div_ceil(1000).into());
     shown.insert("raw".into(), fields(describe_raw(&entry.state)).into());
     Value::Object(shown)
