@@ -1,5 +1,6 @@
 //! The limiters that are compared, each behind one method. All of them allow everything here.
 
+use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -11,6 +12,8 @@ use governor::state::keyed::DashMapStateStore;
 use throttlecrab::PeriodicStore;
 use tollkeeper_core::{Check, Quota, Rate};
 use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
+
+use super::thread_ns;
 
 /// A limiter under test.
 pub(crate) trait Contestant: Sync {
@@ -71,6 +74,36 @@ pub(crate) struct Nobody;
 
 impl Contestant for Nobody {
     fn allows(&self, key: &String) -> bool {
+        !key.is_empty()
+    }
+}
+
+/// Nobody decides and no memory is touched: what it takes is arithmetic, of about so many nanoseconds.
+pub(crate) struct Busy {
+    rounds: u64,
+}
+
+impl Busy {
+    /// Calls of which the average is taken.
+    const TRIES: u32 = 1_000;
+
+    pub(crate) fn for_ns(wanted_ns: f64) -> Self {
+        let is_enough = |busy: &Self| {
+            let started_ns = thread_ns();
+            (0..Self::TRIES).for_each(|_| _ = busy.work());
+            thread_ns() - started_ns >= wanted_ns * f64::from(Self::TRIES)
+        };
+        (1..).map(|tens| Self { rounds: 10 * tens }).find(is_enough).unwrap()
+    }
+
+    fn work(&self) -> bool {
+        (0..self.rounds).fold(1u64, |number, round| black_box(number.wrapping_mul(3) ^ round)) > 0
+    }
+}
+
+impl Contestant for Busy {
+    fn allows(&self, key: &String) -> bool {
+        self.work();
         !key.is_empty()
     }
 }
