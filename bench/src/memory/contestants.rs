@@ -84,13 +84,16 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    const TRIED: u64 = 10_000_000;
+    /// Calls of which the average is taken.
+    const TRIES: u32 = 1_000;
 
     pub(crate) fn for_ns(wanted_ns: f64) -> Self {
-        let started_ns = thread_ns();
-        Self { rounds: Self::TRIED }.work();
-        let round_ns = (thread_ns() - started_ns) / Self::TRIED as f64;
-        Self { rounds: (wanted_ns / round_ns) as u64 }
+        let is_enough = |busy: &Self| {
+            let started_ns = thread_ns();
+            (0..Self::TRIES).for_each(|_| _ = busy.work());
+            thread_ns() - started_ns >= wanted_ns * f64::from(Self::TRIES)
+        };
+        (1..).map(|tens| Self { rounds: 10 * tens }).find(is_enough).unwrap()
     }
 
     fn work(&self) -> bool {

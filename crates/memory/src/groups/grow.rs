@@ -17,8 +17,8 @@ use crate::group::{Entry, Group, WIDTH};
 /// Groups that a table begins with.
 const FEWEST: usize = 2;
 
-/// Homes that are moved at once. An eighth more groups have place for so many entries that a third
-/// of a home for each of them would do.
+/// Homes that are moved at once. An eighth more groups have place for so many entries that four homes
+/// with each of them would do.
 pub(super) const STEP: usize = 16;
 
 /// What a step moves, as a rule: with those that lie behind their home.
