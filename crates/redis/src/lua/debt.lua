@@ -44,7 +44,6 @@ local function take(s, units)
   local debt, unit, reset_us = s.debt, s.unit, nil
   if units then
     debt = debt + units * unit
-    s.debt = debt
   end
   -- Until nothing is owed. In lowest terms most rates drain one.
   if s.drain == 1 then
@@ -60,7 +59,6 @@ local function take(s, units)
     if left_us < reset_us or left_us > reset_us * 2 then
       life_us = ends_us > 0 and ceil(reset_us * 1.5) or reset_us
       ends_us = now_us + life_us
-      s.ends_us = ends_us
     end
     keep(s.key, packed('<dddd', debt, unit, now_us, ends_us), life_us)
   end

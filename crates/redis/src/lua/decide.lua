@@ -12,14 +12,14 @@
 -- Tables as long as most will be: to grow is dear.
 local limits, count, at, last = { 0, 0, 0, 0 }, 0, 1, #ARGV[2]
 -- Where they have several algorithms, the functions of each; neighbours of one share theirs.
-local looks, takes, made
+local looks, takes, made, letters, sub
 if algorithm then
-  looks, takes = { 0, 0, 0, 0 }, { 0, 0, 0, 0 }
+  looks, takes, letters, sub = { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, ARGV[3], string.sub
 end
 while at < last do
   count = count + 1
   if algorithm then
-    local letter = string.sub(ARGV[3], count, count)
+    local letter = sub(letters, count, count)
     if letter ~= made then
       made, limit, look, take = letter, algorithm(letter)
     end
@@ -34,7 +34,8 @@ else
   answer = { now_us, 0, 0, 0, 0 }
 end
 local life_us, shadows = tonumber(ARGV[5] or ''), ARGV[6] or ''
-local final = life_us and 0 or #KEYS - count
+local keys = KEYS
+local final = life_us and 0 or #keys - count
 
 -- The keys of a request are those behind `from`.
 for from = 0, final, math.max(count, 1) do
@@ -45,11 +46,11 @@ for from = 0, final, math.max(count, 1) do
       look = looks[nth]
     end
     if final == 0 then
-      retry_after_us, delay_us = look(limits[nth], KEYS[place], place)
+      retry_after_us, delay_us = look(limits[nth], keys[place], place)
     elseif not problem then
       -- A key that holds a value of somebody else is the affair of its own request.
       local is_read
-      is_read, retry_after_us, delay_us = pcall(look, limits[nth], KEYS[place], place)
+      is_read, retry_after_us, delay_us = pcall(look, limits[nth], keys[place], place)
       problem = not is_read and retry_after_us
     end
     if problem then
@@ -71,7 +72,7 @@ for from = 0, final, math.max(count, 1) do
     if life_us then
       -- A record that cannot be written is to fail before anything is.
       for nth = 1, count do
-        call('HLEN', KEYS[count + nth])
+        call('HLEN', keys[count + nth])
       end
     end
     for nth = 1, count do
@@ -90,7 +91,7 @@ for from = 0, final, math.max(count, 1) do
       end
       answer[at + 2], answer[at + 3] = take(s, units)
       if life_us and units and units > 0 then
-        local record = KEYS[count + nth]
+        local record = keys[count + nth]
         call('HSET', record, 'units', format('%d', units), 'charged_at', format('%d', now_us),
           'expires', format('%d', now_us + life_us))
         if is_virtual then

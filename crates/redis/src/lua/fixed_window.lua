@@ -43,7 +43,6 @@ local function take(s, units)
   local count, until_end_us = s.count, s.until_end_us
   if units then
     count = count + units
-    s.count = count
     if count == 0 then
       call('DEL', s.key)
     else
@@ -72,7 +71,8 @@ if AMENDS then
   -- Counts units whether they fit or not, up to 2·L; returns those forgiven.
   function overcharge(s, units)
     local taken = math.min(units, math.max(0, 2 * s.max_requests - s.count))
-    take(s, taken)
+    s.count = s.count + taken
+    take(s, 0)
     return units - taken
   end
 end

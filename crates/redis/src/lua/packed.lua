@@ -17,11 +17,12 @@ local function stored(key, place, size)
   return found
 end
 
--- Keeps a state until `us` from now, or as long as it was to live. The moment is given and not the
--- distance: the server would count that from a time that it has rounded down.
+-- Keeps a state until `us` from now; without a time it is written over what was found, which lives on
+-- as it was to (SET with KEEPTTL would do the same, and answer by a table). The moment is given and
+-- not the distance: the server would count that from a time that it has rounded down.
 local function keep(key, state, us)
   if not us then
-    call('SET', key, state, 'KEEPTTL')
+    call('SETRANGE', key, '0', state)
   elseif is_virtual then
     call('SET', key, state, 'PX', format('%d', math.max(ceil(us / 1000), 86400000)))
   else

@@ -75,7 +75,6 @@ local function take(s, units)
   local elapsed_us = now_us % size_us
   if units then
     current = current + units
-    s.current = current
   end
   -- Until neither window weighs anything.
   if current > 0 then
@@ -119,7 +118,8 @@ if AMENDS then
   -- Counts units whether they fit or not, up to 2·L; returns those forgiven.
   function overcharge(s, units)
     local taken = math.min(units, math.max(0, 2 * s.max_requests - s.current))
-    take(s, taken)
+    s.current = s.current + taken
+    take(s, 0)
     return units - taken
   end
 end

@@ -10,7 +10,7 @@ use tollkeeper_testkit::sentinels::{MASTER, Sentinels};
 
 /// What the manual says that a user needs, on a cluster too.
 pub(crate) const RIGHTS: &str = "resetkeys ~rl:* resetchannels &rl:* -@all \
-    +evalsha +eval +time +get +mget +set +llen +hmget +hset +hlen +pttl +pexpireat +del \
+    +evalsha +eval +time +get +mget +set +setrange +llen +hmget +hset +hlen +pttl +pexpireat +del \
     +lrange +lindex +rpush +rpop +ltrim \
     +zrange +zrangebyscore +zscore +zadd +zrem +zremrangebyscore \
     +info +ping +scan +unlink +publish +subscribe \
