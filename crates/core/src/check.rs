@@ -3,7 +3,9 @@
 use smallvec::SmallVec;
 
 use crate::consistency::Consistency;
-use crate::limits::{MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_RESERVATION_US};
+use crate::limits::{
+    MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_PART_BYTES, MAX_RESERVATION_US,
+};
 use crate::quota::Quota;
 
 /// One limit that a request meets, for one key.
@@ -73,8 +75,9 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Lets the request meet another limit, or more of one that it meets.
-    #[inline]
+    /// Lets the request meet another limit, or more of one that it meets. Always inline: else all of
+    /// a request is copied once more.
+    #[inline(always)]
     pub fn add(&mut self, check: Check<'a>) -> Result<(), RequestError> {
         validate(&check, self.ticket)?;
         let full = self.checks.len() == MAX_CHECKS;
@@ -84,6 +87,20 @@ impl<'a> Request<'a> {
             None => self.checks.push(check),
         }
         Ok(())
+    }
+
+    /// Some limits of a request, of which each comes once, as a request of their own. Their keys may be
+    /// parts of keys that are split, which are called by the whole and a number.
+    pub fn of_parts(
+        checks: impl IntoIterator<Item = Check<'a>>,
+        ticket: Option<Ticket>,
+    ) -> Result<Self, RequestError> {
+        let checks: SmallVec<[Check<'a>; 4]> = checks.into_iter().collect();
+        let most = MAX_KEY_BYTES + MAX_PART_BYTES;
+        if let Some(long) = checks.iter().find(|check| check.key.len() > most) {
+            return Err(RequestError::LongKey { bytes: long.key.len() });
+        }
+        Ok(Self { checks, ticket })
     }
 
     /// The limits, each once.

@@ -265,7 +265,7 @@ fn kept_back(quota: &Quota, period_us: u64) -> Result<Quota, QuotaError> {
     let flows_in = flows_in.div_ceil(u128::from(bucket.unit()));
     let flows_in = u64::try_from(flows_in).unwrap_or(u64::MAX);
     let capacity = bucket.capacity().saturating_sub(flows_in).max(1);
-    let rate = Rate::fraction(bucket.drain(), 1, bucket.unit())?;
+    let rate = Rate::of(bucket.drain(), bucket.unit().into());
     match quota {
         Quota::Gcra(_) => Quota::gcra(capacity, rate),
         Quota::LeakingBucket(leak) => Quota::leaking_bucket(capacity, rate, leak.mode(), None),

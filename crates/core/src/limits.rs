@@ -20,6 +20,9 @@ pub const MAX_CHECKS: usize = 32;
 /// The longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1024;
 
+/// What the name of a part adds to a key that is split, in bytes.
+pub const MAX_PART_BYTES: usize = 3;
+
 /// The longest name of a limit, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 

@@ -32,9 +32,14 @@ impl Rate {
             return Err(QuotaError::TooLarge { field: "rate", value: numerator, max: EXACT - 1 });
         }
         check_period("period", period_us)?;
-        let (units, per_us) =
-            lowest_terms(u128::from(numerator), u128::from(denominator) * u128::from(period_us));
-        Ok(Self { units, per_us })
+        Ok(Self::of(numerator, u128::from(denominator) * u128::from(period_us)))
+    }
+
+    /// `units` every `per_us` microseconds, which may be longer than any period: such are the rates of
+    /// buckets whose unit is fine, and the parts of rates.
+    pub(crate) fn of(units: u64, per_us: u128) -> Self {
+        let (units, per_us) = lowest_terms(u128::from(units), per_us);
+        Self { units, per_us }
     }
 
     /// The numerator in lowest terms: what drains in [`per_us`](Self::per_us) microseconds.

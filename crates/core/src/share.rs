@@ -23,12 +23,14 @@ impl Quota {
 
     fn divided(&self, nodes: u64) -> Result<Self, QuotaError> {
         let limit = (self.limit() / nodes).max(1);
-        let rate = |bucket: &Bucket| Rate::fraction(bucket.drain(), nodes, bucket.unit());
+        let rate = |bucket: &Bucket| {
+            Rate::of(bucket.drain(), u128::from(nodes) * u128::from(bucket.unit()))
+        };
         match self {
-            Self::TokenBucket(bucket) => Self::token_bucket(limit, rate(bucket)?),
-            Self::Gcra(bucket) => Self::gcra(limit, rate(bucket)?),
+            Self::TokenBucket(bucket) => Self::token_bucket(limit, rate(bucket)),
+            Self::Gcra(bucket) => Self::gcra(limit, rate(bucket)),
             Self::LeakingBucket(leak) => {
-                Self::leaking_bucket(limit, rate(leak.bucket())?, leak.mode(), leak.max_delay_us())
+                Self::leaking_bucket(limit, rate(leak.bucket()), leak.mode(), leak.max_delay_us())
             }
             Self::FixedWindow(window) => Self::fixed_window(limit, window.size_us()),
             Self::SlidingWindowLog(window) => Self::sliding_window_log(limit, window.size_us()),
@@ -64,6 +66,23 @@ mod tests {
         assert_eq!(leak(8, 10).share(2), leak(4, 5));
         let permits = |count| Quota::concurrency(count, 5).unwrap();
         assert_eq!(permits(9).share(2), permits(4));
+    }
+
+    /// A unit that is finer than any period is long was not divided at all.
+    #[test]
+    fn a_rate_with_many_digits_is_divided_too() {
+        let rate = Rate::fraction(123_456_789, 100_000_000, 1_000_000).unwrap();
+        let quota = Quota::token_bucket(40, rate).unwrap();
+        assert!(quota.bucket().is_some_and(|bucket| bucket.unit() > MAX_PERIOD_US));
+        let share = quota.share(4);
+        let (whole, part) = (quota.bucket().unwrap(), share.bucket().unwrap());
+        assert_eq!(share.limit(), 10);
+        // Exactly a quarter: as much flows in four times the time.
+        let flows = |bucket: &Bucket, us: u128| us * u128::from(bucket.drain());
+        assert_eq!(
+            flows(part, 4) * u128::from(whole.unit()),
+            flows(whole, 1) * u128::from(part.unit())
+        );
     }
 
     #[test]

@@ -58,6 +58,11 @@ pub trait Store: Send + Sync {
         most: usize,
     ) -> impl Future<Output = Result<Vec<Entry>, StoreError>> + Send;
 
+    /// Waits until it can be asked for the first time, or cannot. One that needs no opening is open.
+    fn opened(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
+
     /// Tells `hears` what is given back by anybody who shares the store, as far as the store learns
     /// of it. One that nobody else can use tells nothing.
     fn tell(&self, hears: Arc<dyn Hears>) {

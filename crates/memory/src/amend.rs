@@ -4,7 +4,7 @@ use tollkeeper_core::{Amended, Amendment, Change, Clock, Drawn, Quota, Settled, 
 
 use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
-use crate::shard::{Id, Keys, Under};
+use crate::shard::{Id, Keys, Reservation, Under};
 use crate::stats::Counters;
 use crate::table::{Early, Table};
 
@@ -91,7 +91,7 @@ impl Target<'_, '_> {
     fn settle(&mut self, id: u128, actual: u64) -> Amended {
         let Amendment { limit, quota, key, .. } = *self.amendment;
         let reservations = self.shard.reservations();
-        let found = reservations.find(self.id.place, |reservation| {
+        let found = reservations.find(Reservation::hash_of(id), |reservation| {
             reservation.id == id && reservation.names.are(limit, quota.algorithm(), key)
         });
         let found = found.and_then(|at| reservations.get_mut(at));

@@ -7,7 +7,7 @@
 //! system's clock instead, and this is merely a detour.
 //!
 //! An unfenced reading of the counter can be a little older than one that another thread has made
-//! before; so a store keeps the latest reading of each shard, and goes by the later of the two.
+//! before; so a state keeps the latest reading that it has seen, and goes by the later of the two.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -59,7 +59,7 @@ impl<C: Clock> MemoryStore<C> {
         touched: &mut usize,
     ) -> Result<Answer, StoreError> {
         let [check] = request.checks() else { return self.decide_all(clock, request, touched) };
-        if request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some()) {
+        if is_reservation(request) {
             return self.decide_all(clock, request, touched);
         }
         let id = self.table.id(check);
@@ -232,6 +232,9 @@ impl<C: Clock> MemoryStore<C> {
         let now_us = locked.now_us(clock);
         let mut rooms = self.rooms(now_us);
 
+        if is_reservation(request) {
+            rooms.sweep_for_new(&mut locked);
+        }
         let due = (0..checks.len()).find(|_| turn::is_due());
         if let Some(at) = due {
             rooms.sweep(locked.shard(locked.ids[at]));
@@ -298,7 +301,6 @@ impl<C: Clock> MemoryStore<C> {
         if let Some(Ticket { id, reserve_for_us: Some(life_us) }) = ticket {
             shard.reservations().insert(Reservation {
                 id,
-                place: look.id.place,
                 names: Names::new(check.limit, check.quota.algorithm(), check.key),
                 units: check.cost,
                 charged_at_us: now_us,
@@ -329,6 +331,11 @@ impl<C: Clock> MemoryStore<C> {
         });
         left.unwrap_or_else(|| outcome(&State::fresh(check.quota, now_us)))
     }
+}
+
+#[inline]
+fn is_reservation(request: &Request<'_>) -> bool {
+    request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some())
 }
 
 /// Takes a place for every new key, and for every reservation. Leaves no place taken if the
@@ -365,8 +372,7 @@ fn make_room(
             }
         }
     }
-    let reserves = request.ticket().is_some_and(|ticket| ticket.reserve_for_us.is_some());
-    let full = reserves && !denied && !rooms.take_reservations(reserved);
+    let full = is_reservation(request) && !denied && !rooms.take_reservations(reserved);
     if denied || full {
         rooms.give_back_keys(taken);
     }

@@ -9,11 +9,14 @@ use crate::settings::Settings;
 use crate::shard::Keys;
 use crate::slots::Budget;
 use crate::stats::{Counters, count};
-use crate::table::Table;
+use crate::table::{Locked, Table};
 
 /// Entries that a sweep looks at, to see whether they have expired, and how many more if one has.
 const SWEEP_FIRST: usize = 8;
 const SWEEP_MORE: usize = 12;
+
+/// Reservations that a sweep looks at.
+const SWEEP_RESERVED: usize = 4;
 
 /// Entries among which the one to evict is chosen, where the budget allows.
 const SAMPLE: usize = 8;
@@ -48,7 +51,7 @@ impl<'a> RoomMaker<'a> {
         Self { table, counters, settings, now_us, budget: Budget::new() }
     }
 
-    /// Takes away some entries of the shard whose turn it is. To be called without any lock.
+    /// Takes away some entries of the shard whose turn it is. Nobody is waited for.
     pub(crate) fn sweep_next(&mut self) {
         if let Some(mut shard) = self.table.try_lock_next() {
             self.sweep(&mut shard);
@@ -66,7 +69,21 @@ impl<'a> RoomMaker<'a> {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        let swept = shard.reservations().sweep(SWEEP_FIRST / 2, self.now_us, &mut self.budget);
+        self.sweep_reservations(shard, SWEEP_RESERVED);
+    }
+
+    /// Makes room in the shards of a request that reserves, with each one that is new: so those that
+    /// have expired are never many more than those that have not.
+    pub(crate) fn sweep_for_new(&mut self, locked: &mut Locked<'_>) {
+        let ids = locked.ids.clone();
+        // Half of the budget is for keys.
+        let most = (Budget::MOST / 2 / ids.len().max(1)).clamp(1, SWEEP_RESERVED);
+        ids.into_iter().for_each(|id| self.sweep_reservations(locked.shard(id), most));
+    }
+
+    /// Takes away a few reservations of a shard that have expired.
+    fn sweep_reservations(&mut self, shard: &mut Keys<'_>, most: usize) {
+        let swept = shard.reservations().sweep(most, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }
@@ -104,12 +121,17 @@ impl<'a> RoomMaker<'a> {
         self.table.keys.fetch_sub(places, Ordering::Relaxed);
     }
 
-    /// Takes places for `wanted` reservations, all or none.
-    pub(crate) fn take_reservations(&self, wanted: usize) -> bool {
+    /// Takes places for `wanted` reservations, all or none. Where there are none, some of another
+    /// shard may have expired.
+    pub(crate) fn take_reservations(&mut self, wanted: usize) -> bool {
         let most = self.settings.max_keys;
         let more = |taken: usize| (taken + wanted <= most).then_some(taken + wanted);
         let places = &self.table.reservations;
-        places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let take = || places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        take() || {
+            self.sweep_next();
+            take()
+        }
     }
 }
 

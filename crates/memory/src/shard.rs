@@ -386,7 +386,6 @@ fn has_expired(state: Packed, common: &Common, wholes: &Wholes, now_us: u64) -> 
 #[derive(Debug)]
 pub(crate) struct Reservation {
     pub(crate) id: u128,
-    pub(crate) place: u64,
     pub(crate) names: Names,
     pub(crate) units: u64,
     pub(crate) charged_at_us: u64,
@@ -394,9 +393,18 @@ pub(crate) struct Reservation {
     pub(crate) settled: bool,
 }
 
+impl Reservation {
+    /// What the reservation of this name is found by: not its key, which may have very many. Names are
+    /// made here, at random.
+    #[expect(clippy::cast_possible_truncation, reason = "the bits are folded")]
+    pub(crate) fn hash_of(id: u128) -> u64 {
+        ((id >> 64) as u64 ^ id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
 impl Expires for Reservation {
     fn hash(&self) -> u64 {
-        self.place
+        Self::hash_of(self.id)
     }
 
     fn expires_us(&self) -> u64 {

@@ -11,12 +11,12 @@ pub(crate) trait Expires {
     fn expires_us(&self) -> u64;
 }
 
-/// How many more of the other entries a call may touch.
+/// How many more of the other entries a call may touch, beside those that a growing table moves.
 #[derive(Debug)]
 pub(crate) struct Budget(usize);
 
 impl Budget {
-    /// The most entries, other than its own, that one call touches.
+    /// The most entries, other than its own, that one call looks at.
     pub(crate) const MOST: usize = 64;
 
     pub(crate) fn new() -> Self {

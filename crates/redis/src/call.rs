@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::iter::once;
 
 use smallvec::SmallVec;
+use tollkeeper_core::limits::EXACT;
 use tollkeeper_core::{
     Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, Drawn, LeakMode, Outcome, Quota,
     Request, Settled, StoreError, Ticket,
@@ -16,6 +17,10 @@ use crate::script::{Call, letter};
 
 /// Numbers that the script gives for each check.
 const NUMBERS: usize = 4;
+
+/// The most units that a script is told to change: it counts no more one by one, and no limit has room
+/// for more.
+const MOST_UNITS: u64 = EXACT - 1;
 
 /// The most keys of one call that decides: the server does nothing else meanwhile.
 const MOST_KEYS: usize = 64;
@@ -183,16 +188,21 @@ pub(crate) fn amend_call(
         _ => return Err(StoreError::did_not_run("this change is not known here")),
     };
     let mut numbers = Vec::new();
-    push_numbers(&mut numbers, units, quota);
+    push_numbers(&mut numbers, units.min(MOST_UNITS), quota);
     let permit = permit.map_or_else(String::new, permit_text);
     call.args = vec![or_empty(now_us), numbers, verb.into(), permit.into(), or_empty(detail)];
     call.args.push(channel(naming.prefix).into());
     Ok(call)
 }
 
-/// The amending script's numbers: what became of it, and the units forgiven, or those drawn and how
-/// the state is, or those that were reserved and when.
-pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
+/// The amending script's numbers: what became of `change`, and the units forgiven, or those drawn and
+/// how the state is, or those that were reserved and when.
+pub(crate) fn amended(change: Change, numbers: &[i64]) -> Option<Amended> {
+    // Those that the script was not told of.
+    let beyond = match change {
+        Change::Settle { actual, .. } => actual.saturating_sub(MOST_UNITS),
+        _ => 0,
+    };
     let mut wholes = numbers.iter().map(|number| u64::try_from(*number).unwrap_or(0));
     let mut next = || wholes.next();
     Some(match (next()?, next()?) {
@@ -202,7 +212,10 @@ pub(crate) fn amended(numbers: &[i64]) -> Option<Amended> {
         (3, units) => {
             Amended::Drawn(Drawn { units, left: next()?, reset_after_us: next()?, at_us: next()? })
         }
-        (4, forgiven) => Amended::Settled(Settled { forgiven, reserved: next()?, age_us: next()? }),
+        (4, forgiven) => {
+            let forgiven = forgiven.saturating_add(beyond);
+            Amended::Settled(Settled { forgiven, reserved: next()?, age_us: next()? })
+        }
         _ => return None,
     })
 }

@@ -27,8 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 /// A connection that has lasted so long was worth having, and the next pause is a first one.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// What a good server may say of a key that is not its own, or that we may not see.
-const ELSEWHERE: [&str; 5] = ["NOPERM", "READONLY", "MOVED", "ASK", "CLUSTERDOWN"];
+/// What a good server may say of a key that is not its own, or that we may not see, or while it takes
+/// no writes for want of replicas: then it still denies, and shows.
+const ELSEWHERE: [&str; 6] = ["NOPERM", "READONLY", "MOVED", "ASK", "CLUSTERDOWN", "NOREPLICAS"];
 
 /// How often a connection is tried that nobody doubts.
 const TRY_EVERY: Duration = Duration::from_secs(10);

@@ -12,21 +12,27 @@ use tollkeeper_core::{Algorithm, State};
 /// The state of a string of doubles.
 pub(crate) fn packed(algorithm: Algorithm, bytes: &[u8]) -> Option<State> {
     let (numbers, []) = bytes.as_chunks() else { return None };
-    let number = |number: &[u8; 8]| whole(f64::from_le_bytes(*number));
-    let numbers: Option<Vec<u64>> = numbers.iter().map(number).collect();
-    match (algorithm, numbers?.as_slice()) {
+    let number = |bytes: &[u8; 8]| whole(f64::from_le_bytes(*bytes));
+    Some(match (algorithm, numbers) {
         (
             Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakingBucket,
-            &[debt, unit, last_us, _ends_us],
-        ) => Some(State::Debt(Debt { debt, unit, last_us })),
-        (Algorithm::FixedWindow, &[window, size_us, count]) => {
-            Some(State::Count(WindowCount { window, size_us, count }))
+            // The end of its life may be beyond what a double counts one by one, and nobody needs it.
+            [debt, unit, last_us, _ends_us],
+        ) => {
+            let (debt, unit, last_us) = (number(debt)?, number(unit)?, number(last_us)?);
+            State::Debt(Debt { debt, unit, last_us })
         }
-        (Algorithm::SlidingWindowCounter, &[window, size_us, current, previous]) => {
-            Some(State::Pair(WindowPair { window, size_us, current, previous }))
+        (Algorithm::FixedWindow, [window, size_us, count]) => {
+            let (window, size_us, count) = (number(window)?, number(size_us)?, number(count)?);
+            State::Count(WindowCount { window, size_us, count })
         }
-        _ => None,
-    }
+        (Algorithm::SlidingWindowCounter, [window, size_us, current, previous]) => {
+            let (window, size_us) = (number(window)?, number(size_us)?);
+            let (current, previous) = (number(current)?, number(previous)?);
+            State::Pair(WindowPair { window, size_us, current, previous })
+        }
+        _ => return None,
+    })
 }
 
 /// The state of a list: times, each perhaps followed by minus its units, and the total.

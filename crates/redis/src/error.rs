@@ -10,7 +10,7 @@ const GRANT: &str = "let the user run our scripts on our keys: ACL SETUSER … ~
                      +cluster|slots +cluster|info on a cluster";
 
 /// Refusals that are made before a script begins, and what to do about them.
-const REFUSALS: [(&str, &str); 13] = [
+const REFUSALS: [(&str, &str); 14] = [
     ("NOAUTH", "put the password into `store.url`: redis://:PASSWORD@HOST"),
     ("WRONGPASS", "check the user and the password in `store.url`"),
     ("called without any password", "remove the password from `store.url`"),
@@ -26,6 +26,10 @@ const REFUSALS: [(&str, &str); 13] = [
     ("LOADING", "the server is still reading its data"),
     ("MASTERDOWN", "the server is a replica that has lost its master"),
     ("MISCONF", "the server cannot save its data and so takes no writes"),
+    (
+        "NOREPLICAS",
+        "the server has fewer replicas than its `min-replicas-to-write` and so takes no writes",
+    ),
     ("NOSCRIPT", "the server has forgotten a script between two calls"),
 ];
 
@@ -34,6 +38,10 @@ const MOVES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "CROSSSLOT"
 
 /// Refusals of what a script does on the user's behalf; something may have been done before.
 const HALFWAY: [&str; 2] = ["ACL failure in script", "The user executing the script"];
+
+/// What is said of a value that is not ours: by the server, and by a script that takes it for a number
+/// under that name.
+const FOREIGN: [&str; 2] = ["WRONGTYPE", "'not_ours'"];
 
 /// What is told of a call to the server at `place` that failed.
 pub(crate) fn store_error(place: &str, fault: &Fault) -> StoreError {
@@ -52,7 +60,7 @@ pub(crate) fn store_error(place: &str, fault: &Fault) -> StoreError {
 }
 
 fn refused(place: &str, refusal: &Refusal) -> StoreError {
-    if refusal.says("WRONGTYPE") {
+    if FOREIGN.iter().any(|words| refusal.says(words)) {
         return StoreError::unusable_state(format!(
             "a key of ours on {place} holds a value that is not ours ({}); \
              delete it, or choose another `store.prefix`",
@@ -138,8 +146,14 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_ours_is_the_fault_of_a_key_and_not_of_the_server() {
-        let error = told("WRONGTYPE Operation against a key");
-        assert_eq!((error.ran(), error.is_of_state()), (Ran::No, true));
-        assert!(error.to_string().contains("store.prefix"), "{error}");
+        for text in [
+            "WRONGTYPE Operation against a key",
+            "ERR user_script:7: attempt to perform arithmetic on local 'not_ours' (a string value)",
+        ] {
+            let error = told(text);
+            assert_eq!((error.ran(), error.is_of_state()), (Ran::No, true));
+            assert!(error.to_string().contains("store.prefix"), "{error}");
+        }
+        assert!(!told("ERR attempt to perform arithmetic on local 'units'").is_of_state());
     }
 }

@@ -19,7 +19,7 @@ pub(crate) async fn reset(
 ) -> Result<u64, Fault> {
     let mut states = 0;
     let mut lost = None;
-    // A server that is away does not keep the others from forgetting.
+    // A server that is away, or refuses, does not keep the others from forgetting.
     for way in topology.all()? {
         let names = match scan(&way, prefix).await {
             Ok(names) => names,
@@ -32,8 +32,13 @@ pub(crate) async fn reset(
             let Some(parsed) = parse(prefix, &name) else { continue };
             if filter.matches(&parsed.limit, &parsed.key) {
                 let unlink = Command::new("UNLINK").arg(&name);
-                let gone = topology.holder(&name).call(&unlink).await?;
-                states += u64::from(!parsed.record && gone.whole() == Some(1));
+                match topology.holder(&name).call(&unlink).await {
+                    Ok(gone) => states += u64::from(!parsed.record && gone.whole() == Some(1)),
+                    Err(fault) => {
+                        lost = Some(fault);
+                        break;
+                    }
+                }
             }
         }
     }

@@ -97,7 +97,7 @@ macro_rules! texts {
 /// The text for limits of one algorithm, or of several.
 pub(crate) type Texts = fn(Option<Algorithm>) -> Option<&'static str>;
 
-/// Decides one request.
+/// Decides requests of the same limits, one after another.
 pub(crate) const DECIDE: Texts = texts!(false, "lua/decide.lua", Some(DECIDE_SEVERAL));
 
 const DECIDE_SEVERAL: &str = concat!(

@@ -90,12 +90,6 @@ impl Shards {
         Ok(shards)
     }
 
-    /// Waits until each server can be asked, or cannot. The error is that of the first that cannot.
-    pub async fn opened(&self) -> Result<(), StoreError> {
-        let opened = join_all(self.each.iter().map(|shard| shard.store.opened())).await;
-        opened.into_iter().collect()
-    }
-
     /// What every key begins with.
     #[must_use]
     pub fn prefix(&self) -> &str {
@@ -167,6 +161,11 @@ impl Store for Shards {
         });
         shown.truncate(most);
         Ok(shown)
+    }
+
+    async fn opened(&self) -> Result<(), StoreError> {
+        let opened = join_all(self.each.iter().map(|shard| shard.store.opened())).await;
+        opened.into_iter().collect()
     }
 
     fn tell(&self, hears: Arc<dyn Hears>) {

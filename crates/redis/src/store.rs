@@ -151,11 +151,6 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Waits until a connection is open, or none could be opened.
-    pub async fn opened(&self) -> Result<(), StoreError> {
-        self.topology().opened().await.map_err(|fault| self.servers().error(&fault))
-    }
-
     fn servers(&self) -> &Servers {
         self.merger.carrier()
     }
@@ -190,7 +185,8 @@ impl RedisStore {
         let servers = self.servers();
         let replied = self.amend.run(&servers.holder(&call), &call).await;
         let replied = replied.map_err(|fault| servers.error(&fault))?;
-        replied.wholes().as_deref().and_then(amended).ok_or_else(unreadable)
+        let numbers = replied.wholes().ok_or_else(unreadable)?;
+        amended(amendment.change, &numbers).ok_or_else(unreadable)
     }
 }
 
@@ -224,6 +220,10 @@ impl Store for RedisStore {
     async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
         let shown = look::inspect(self.topology(), &self.settings.prefix, filter, most).await;
         shown.map_err(|fault| self.servers().error(&fault))
+    }
+
+    async fn opened(&self) -> Result<(), StoreError> {
+        self.topology().opened().await.map_err(|fault| self.servers().error(&fault))
     }
 
     fn tell(&self, hears: Arc<dyn Hears>) {

@@ -22,6 +22,8 @@ pub enum Mood {
     Refusing,
     /// With an error that is about a key, not about the store.
     WrongState,
+    /// As the store behind says for the first of it, and with an error for the others.
+    Partly,
 }
 
 /// A store that does as its mood is.
@@ -82,6 +84,11 @@ impl<S: Store> FaultyStore<S> {
             Mood::RanSilent => {
                 call.await;
                 return pending().await;
+            }
+            Mood::Partly => {
+                let refused = || Err(StoreError::did_not_run("refused"));
+                let first = call.await.into_iter().take(1);
+                return first.chain(std::iter::repeat_with(refused)).take(count).collect();
             }
             Mood::Refusing => StoreError::did_not_run("refused"),
             Mood::WrongState => StoreError::unusable_state("a value that is not ours"),

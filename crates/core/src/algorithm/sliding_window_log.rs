@@ -130,6 +130,9 @@ impl Log {
         let taken = units.min(room);
         if taken > 0 {
             self.charge(window, taken, now_us);
+        } else {
+            // What is later than now is tied to now all the same.
+            self.anchor(now_us);
         }
         units - taken
     }

@@ -128,3 +128,13 @@ fn who_decides_is_told_in_few_words() {
         assert_eq!(how.to_string(), told);
     }
 }
+
+/// Its unit is longer than any period, which was taken for a reason to keep nothing back.
+#[test]
+fn a_lease_of_a_rate_with_many_digits_keeps_back_as_well() {
+    let rate = Rate::fraction(100_000_002, 100_000_000, 1_000_000).unwrap();
+    let quota = Quota::token_bucket(90, rate).unwrap();
+    assert!(quota.bucket().is_some_and(|bucket| bucket.unit() > crate::limits::MAX_PERIOD_US));
+    let lease = Consistency::lease(&quota, 1, Some(10_000_000)).unwrap();
+    assert_eq!(lease.stored(&quota).limit(), 90 - 21);
+}

@@ -245,3 +245,19 @@ fn what_was_later_happened_now() {
         }
     }
 }
+
+/// A log whose units were all forgiven stayed later than now, and denied beyond its window.
+#[test]
+fn units_that_are_all_forgiven_still_tie_a_state_to_a_clock_that_stepped_back() {
+    for later_by_us in [1, 500, 999] {
+        let quota = Quota::sliding_window_log(1, 1_000).unwrap();
+        let mut key = Key::new(quota, START_US + later_by_us);
+        assert_eq!(key.state.overcharge(&quota, 2, key.now_us), 0);
+        key.now_us = START_US;
+        assert_eq!(key.state.overcharge(&quota, 1, key.now_us), 1);
+        key.now_us = START_US + 1_000 - 1;
+        assert!(!key.look(1).is_yes());
+        key.now_us = START_US + 1_000;
+        assert_eq!(key.look(1), Admission::NOW, "{later_by_us}");
+    }
+}

@@ -110,6 +110,22 @@ fn reservations_are_bounded_and_a_refused_one_charges_nothing() {
     assert!(reserve(4).is_ok());
 }
 
+/// They were swept as seldom as keys are, though each is made anew: after a while all places were
+/// taken, nearly all of them by those that had expired.
+#[test]
+fn reservations_that_have_expired_make_room_for_as_many_new_ones() {
+    let (store, clock) = store(1_000, WhenFull::Evict);
+    let quota = per_minute(1_000_000_000);
+    // 100 live at a time, and ten times as many places.
+    for id in 0..20_000u128 {
+        let check = Check::new("api", &quota, "a", 1);
+        let ticket = Ticket { id, reserve_for_us: Some(100_000) };
+        let reserved = store.decide_now(&Request::new([check], Some(ticket)).unwrap());
+        assert!(reserved.is_ok(), "{id}: {reserved:?}");
+        clock.advance(1_000);
+    }
+}
+
 #[test]
 fn idle_keys_are_swept_by_ordinary_calls() {
     let (store, clock) = store(1_000_000, WhenFull::Evict);

@@ -73,7 +73,10 @@ local reserved, charged_at_us = found[1] + 0, found[2] + 0
 local forgiven = 0
 if units > reserved then
   forgiven = overcharge(s, units - reserved)
-elseif not absent then
+elseif units < reserved and not absent then
   give_back(reserved - units, charged_at_us)
+elseif not absent then
+  -- Nothing comes back, and nobody need be told; the state is tied to now all the same.
+  refund(s, 0, charged_at_us)
 end
 return { 4, forgiven, reserved, math.max(0, now_us - charged_at_us) }

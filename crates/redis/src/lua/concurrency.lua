@@ -2,6 +2,10 @@
 -- The set begins with `units:` and their number, those that have ended included, under minus the
 -- time of the last change: while time goes on, nobody has to look at a lease that has not ended.
 --
+-- No step leaves the set empty before the last: a node that gives its slot away would not let the
+-- script make it anew. Nor does one that lets somebody hold more begin with a removal: a full server
+-- would take that, and then all that follows.
+--
 -- Numbers: cost, max_in_flight (L), lease_us.
 
 local now_text = format('%d', now_us)
@@ -42,14 +46,19 @@ end
 local function read(s, key)
   s.key, s.held, s.last_us, s.is_stale, s.moved = key, 0, now_us, false, nil
   local first = call('ZRANGE', key, '0', '1', 'WITHSCORES')
-  if not first[3] then
+  if not first[1] then
     return
+  end
+  local units = string.match(first[1], '^units:(%d+)$')
+  if not (units and first[3]) then
+    -- It is somebody else's. This fails, and says that it is of the wrong type.
+    call('GET', key)
   end
   if -first[2] > now_us then
     look_at_all(s)
     return
   end
-  s.held = units_of(first[1])
+  s.held = units + 0
   if first[4] + 0 <= now_us then
     local ended = call('ZRANGEBYSCORE', key, '(0', now_text)
     for nth = 1, #ended do
@@ -62,12 +71,13 @@ end
 -- When the `nth` unit to end does.
 local function nth_end_us(s, nth)
   if s.is_stale then
-    for at = 1, #s.moved do
+    -- What is moved is all that is held, and no more is ever waited for.
+    local at = 0
+    repeat
+      at = at + 1
       nth = nth - s.moved[at].units
-      if nth <= 0 then
-        return s.moved[at].ends_us
-      end
-    end
+    until nth <= 0
+    return s.moved[at].ends_us
   end
   -- Each lease holds at least one.
   local found = call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf', 'WITHSCORES',
@@ -78,6 +88,7 @@ local function nth_end_us(s, nth)
       return found[at + 1] + 0
     end
   end
+  -- Somebody has removed a lease by hand, whose units still count.
   return now_us + 1
 end
 
@@ -98,9 +109,9 @@ local function reset_after(s)
   return math.max(0, s.last_us - now_us)
 end
 
--- Holds `cost` units under the permit. Drops what has ended; after a clock that stepped back no lease
--- ends later than one granted now would.
-local function charge(s, cost)
+-- Drops what has ended, and `gone` if there is one, and counts anew. After a clock that stepped back no
+-- lease ends later than one granted now would. At least one is to go on.
+local function tidy(s, gone)
   local is_new = call('ZREMRANGEBYSCORE', s.key, '-inf', now_text) == 0
   if s.is_stale then
     for at = 1, #s.moved do
@@ -108,19 +119,32 @@ local function charge(s, cost)
     end
     s.is_stale = false
   end
-  if cost > 0 then
-    local ends_us = now_us + s.lease_us
-    local member = format('%s:%d:%d', s.permit, cost, s.lease_us)
-    -- A permit is never granted twice; one that were would hold its units once.
-    s.held = s.held + cost * call('ZADD', s.key, format('%d', ends_us), member)
-    s.last_us = math.max(s.last_us, ends_us)
-  end
-  if s.held == 0 then
-    call('DEL', s.key)
-    return
+  if gone then
+    call('ZREM', s.key, gone)
+    s.last_us = call('ZRANGE', s.key, '-1', '-1', 'WITHSCORES')[2] + 0
   end
   call('ZADD', s.key, '-' .. now_text, format('units:%d', s.held))
   expire(s.key, reset_after(s), is_new)
+end
+
+-- Holds `cost` units under the permit; none only tie what is stored to now.
+local function charge(s, cost)
+  if cost > 0 then
+    local ends_us = now_us + s.lease_us
+    local member = format('%s:%d:%d', s.permit, cost, s.lease_us)
+    s.last_us = math.max(s.last_us, ends_us)
+    if call('ZADD', s.key, format('%d', ends_us), member) == 1 then
+      s.held = s.held + cost
+    else
+      -- A permit is never granted twice; one that were would hold its units once.
+      s.held = 0
+      local live = call('ZRANGEBYSCORE', s.key, '(' .. now_text, '+inf')
+      for nth = 1, #live do
+        s.held = s.held + units_of(live[nth])
+      end
+    end
+  end
+  tidy(s)
 end
 
 local function take(s, units)
@@ -154,22 +178,34 @@ if AMENDS then
     if not member then
       return 0
     end
-    if s.is_stale then
-      charge(s, 0)
+    local units = units_of(member)
+    s.held = s.held - units
+    if s.held == 0 then
+      call('DEL', s.key)
+      return units
     end
-    call('ZREM', s.key, member)
-    s.held = s.held - units_of(member)
-    s.last_us = call('ZRANGE', s.key, '-1', '-1', 'WITHSCORES')[2] + 0
-    charge(s, 0)
-    return units_of(member)
+    tidy(s, member)
+    return units
   end
 
   -- Lets a held permit last a whole lease from now; the units that it holds.
   function renew(s)
-    local units = release(s)
-    if units > 0 then
-      charge(s, units)
+    local member = find(s)
+    if not member then
+      return 0
     end
+    local units = units_of(member)
+    if s.is_stale then
+      tidy(s)
+    end
+    -- Begins with a removal: it holds no more than before, and may go on if the server is full.
+    call('ZREMRANGEBYSCORE', s.key, '-inf', now_text)
+    local ends_us = now_us + s.lease_us
+    local renewed = format('%s:%d:%d', s.permit, units, s.lease_us)
+    call('ZADD', s.key, format('%d', ends_us), renewed)
+    s.last_us = math.max(s.last_us, ends_us)
+    -- Its text is another if the lease time is.
+    tidy(s, renewed ~= member and member)
     return units
   end
 end

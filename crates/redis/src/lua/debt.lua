@@ -21,6 +21,9 @@ local function look(s, key, place)
   if found then
     local unit, last_us
     debt, unit, last_us, ends_us = numbers('<dddd', found)
+    if not (unit >= 1 and unit < 9007199254740992) then
+      call('LLEN', key)
+    end
     if unit ~= s.unit then
       -- Rounded up where the file that wrote it had another.
       local _, rounded_up = mul_div(debt, s.unit, unit)

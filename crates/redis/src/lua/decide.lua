@@ -94,11 +94,7 @@ for from = 0, final, math.max(count, 1) do
         local record = keys[count + nth]
         call('HSET', record, 'units', format('%d', units), 'charged_at', format('%d', now_us),
           'expires', format('%d', now_us + life_us))
-        if is_virtual then
-          call('PEXPIRE', record, format('%d', math.max(ceil(life_us / 1000), 86400000)))
-        else
-          call('PEXPIREAT', record, format('%d', ceil((now_us + life_us) / 1000)))
-        end
+        call(life_command, record, format('%d', ceil((life_from_us + life_us) / 1000)))
       end
       at = at + 4
     end

@@ -19,6 +19,9 @@ local function look(s, key, place)
   local found = stored(key, place, 24)
   if found then
     local window, stored_us, units = numbers('<ddd', found)
+    if not (stored_us >= 1 and stored_us < 9007199254740992) then
+      call('LLEN', key)
+    end
     local start_us = now_us - elapsed_us
     local this = start_us / size_us
     if (window + 1) * stored_us > start_us then

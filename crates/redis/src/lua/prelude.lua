@@ -22,11 +22,19 @@ local packed, numbers = struct.pack, struct.unpack
 
 -- A virtual time is passed as text; without one it is the server's own, read once. The server tells
 -- seconds, and microseconds.
+--
+-- A life is counted from `life_from_us`, rounded up to the server's milliseconds, and given by these
+-- words. It is a moment and not a distance: the server would count that from a time that it has
+-- rounded down. Virtual time does not pass for the server: there it is a distance of a day more, so
+-- that what is kept outlives the run.
 local now_us = ARGV[1]
 local is_virtual = now_us ~= ''
+local life_from_us, life_option, life_command
 if is_virtual then
   now_us = now_us + 0
+  life_from_us, life_option, life_command = 86400000000, 'PX', 'PEXPIRE'
 else
   local time = call('TIME')
   now_us = time[1] * 1000000 + time[2]
+  life_from_us, life_option, life_command = now_us, 'PXAT', 'PEXPIREAT'
 end

@@ -2,6 +2,9 @@
 -- moment with more than one unit is followed by minus their number. The list ends with the number
 -- of units in it, those that have left the window included, so that nobody has to count them.
 --
+-- No step leaves the list empty before the last: a node that gives its slot away would not let the
+-- script make it anew.
+--
 -- Numbers: cost, max_requests (L), size_us (W).
 
 local now_text = format('%d', now_us)
@@ -57,8 +60,22 @@ end
 local function look(s, key)
   local units, gone, gone_elements, newest_us = 0, 0, 0, nil
   local tail = call('LRANGE', key, '-3', '-1')
-  if tail[1] then
-    units, newest_us = tail[#tail] + 0, moment(tail, #tail - 1)
+  local last = #tail
+  if last > 0 then
+    -- What is no number fails here, for less than what tonumber costs, before anything is written. The
+    -- error names the variable, by which it is told that this is somebody else's.
+    local not_ours = tail[last]
+    units = not_ours + 0
+    not_ours = tail[last - 1]
+    newest_us = not_ours + 0
+    if newest_us < 0 then
+      not_ours = tail[last - 2]
+      newest_us = not_ours + 0
+    end
+    if not (units >= 1 and newest_us >= 0) then
+      -- So is this. It fails, and says that it is of the wrong type.
+      call('GET', key)
+    end
     if newest_us + s.size_us <= now_us then
       gone = units
     elseif call('LINDEX', key, '0') + 0 <= now_us - s.size_us then
@@ -97,16 +114,21 @@ local function take(s, cost)
     end
     held = held + cost
     local first, units_text = s.gone_elements, nil
-    if cost > 0 then
-      units_text = format('%d', held)
-    else
+    -- Whether a moment before now stays.
+    local stays = time_us
+    if cost == 0 and s.is_stale then
       -- What has left the window stays until there is something to add.
       first, units_text = 0, call('LINDEX', s.key, '-1')
+    else
+      units_text = format('%d', held)
+      stays = time_us and time_us > now_us - s.size_us
     end
-    if ending > 1 or first > 0 then
-      call('LTRIM', s.key, format('%d', first), format('%d', -1 - ending))
-    elseif newest_us then
-      call(is_new and 'DEL' or 'RPOP', s.key)
+    if stays then
+      if ending > 1 or first > 0 then
+        call('LTRIM', s.key, format('%d', first), format('%d', -1 - ending))
+      else
+        call('RPOP', s.key)
+      end
     end
     if at_now == 1 then
       call('RPUSH', s.key, now_text, units_text)
@@ -114,6 +136,9 @@ local function take(s, cost)
       call('RPUSH', s.key, now_text, format('%d', -at_now), units_text)
     else
       call('RPUSH', s.key, units_text)
+    end
+    if newest_us and not stays then
+      call('LTRIM', s.key, at_now == 1 and '-2' or '-3', '-1')
     end
     if at_now > 0 then
       newest_us = now_us
@@ -135,9 +160,15 @@ end
 if AMENDS then
   -- Drops up to `units` of those admitted at a time; the newest where it is not known.
   function refund(s, units, charged_at_us)
+    if units == 0 and not s.is_stale then
+      -- Only what has left the window goes.
+      if s.gone_elements > 0 then
+        take(s, 0)
+      end
+      return
+    end
     -- The list is written anew: refunds are rare, and it holds at most 2·L units.
     local list = call('LRANGE', s.key, format('%d', s.gone_elements), '-2')
-    call('DEL', s.key)
     local kept, at = {}, #list
     while at > 0 do
       local time_us, count, elements = moment(list, at)
@@ -151,25 +182,34 @@ if AMENDS then
         kept[#kept + 1] = { time_us, count }
       end
     end
-    s.newest_us = kept[1] and kept[1][1]
+    if not kept[1] then
+      call('DEL', s.key)
+      return
+    end
+    local texts = {}
     for nth = #kept, 1, -1 do
-      local time_text = format('%d', kept[nth][1])
+      texts[#texts + 1] = format('%d', kept[nth][1])
       if kept[nth][2] > 1 then
-        call('RPUSH', s.key, time_text, format('%d', -kept[nth][2]))
-      else
-        call('RPUSH', s.key, time_text)
+        texts[#texts + 1] = format('%d', -kept[nth][2])
       end
     end
-    if s.newest_us then
-      call('RPUSH', s.key, format('%d', s.held))
-      expire(s.key, s.newest_us + s.size_us - now_us, true)
+    texts[#texts + 1] = format('%d', s.held)
+    -- So many arguments at a time as Lua's stack takes by far.
+    for from = 1, #texts, 1000 do
+      call('RPUSH', s.key, unpack(texts, from, math.min(from + 999, #texts)))
     end
+    call('LTRIM', s.key, format('%d', -#texts), '-1')
+    s.newest_us = kept[1][1]
+    expire(s.key, s.newest_us + s.size_us - now_us, true)
   end
 
   -- Remembers units whether they fit or not, up to 2·L in all; returns those forgiven.
   function overcharge(s, units)
     local taken = math.min(units, math.max(0, 2 * s.max_requests - s.held))
-    take(s, taken)
+    -- None only tie what is later than now to now.
+    if taken > 0 or s.is_stale then
+      take(s, taken)
+    end
     return units - taken
   end
 end

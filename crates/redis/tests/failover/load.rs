@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use tokio::time::{Instant, interval, timeout};
 use tollkeeper_core::{Check, Quota, Ran, Rate, RedisUrl, Request, Store};
 use tollkeeper_redis::{RedisStore, Settings};
+use tollkeeper_testkit::moment::until;
 
 use crate::report::{Counts, Report};
 use crate::store::{cluster_url, sentinel_url_of};
@@ -80,6 +81,10 @@ pub(crate) fn work(place: &str) {
                 callers.push(runtime.spawn(asking));
             }
             runtime.spawn(measure(Arc::clone(&load)));
+            // A worker says that it has begun when somebody was answered: so it was now and then, on
+            // a slow machine, and whoever did not count them missed a charge.
+            let has_counted = || (!load.report.lock().unwrap().counts.is_empty()).then_some(());
+            until(20 * DEADLINE, has_counted).expect("nobody was answered");
         }
         if verb == "end" {
             load.ended.store(true, Ordering::SeqCst);

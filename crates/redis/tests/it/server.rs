@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tollkeeper_core::{
-    Amendment, Change, Check, Consistency, Filter, LeakMode, Quota, Rate, Request, Store, Ticket,
+    Amendment, Change, Check, Consistency, Filter, LeakMode, Quota, Rate, Request, State, Store,
+    Ticket,
 };
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
@@ -111,6 +112,83 @@ async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing()
             assert!(error.to_string().contains("WRONGTYPE"), "{error}");
             let filter = Filter { limits: Some(&["wide"]), key: None };
             assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
+        }
+    }
+}
+
+/// Its life ends later than what a double counts in microseconds, and so it was not shown.
+#[tokio::test]
+async fn a_debt_of_many_years_is_shown() {
+    for program in peers::servers().unwrap() {
+        let fixture = Fixture::start(program).await;
+        let year_us = 365 * 86_400_000_000;
+        let quota = Quota::token_bucket(100, Rate::new(1, year_us).unwrap()).unwrap();
+        for units in [100, 70] {
+            let change = Change::Spend { units };
+            let (limit, key, consistency) = ("api", "alice", Consistency::Exact);
+            let amendment = Amendment { limit, quota: &quota, key, change, consistency };
+            fixture.store.amend(&[amendment]).await.remove(0).unwrap();
+            let shown = fixture.store.inspect(Filter::default(), 10).await.unwrap();
+            assert!(matches!(shown[0].state, State::Debt(debt) if debt.unit == year_us));
+        }
+    }
+}
+
+/// Values that look like ours at first: as long as ours, or of the same type.
+const LOOK_ALIKES: [(&str, &[&str]); 17] = [
+    ("tb", &["SET", "*", "00000000000000000000000000000000"]),
+    ("tb", &["SET", "*", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]),
+    ("tb", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(0), 32))", "1", "*"]),
+    ("gcra", &["EVAL", "redis.call('SET', KEYS[1], struct.pack('<dddd', 1, 0/0, 1, 1))", "1", "*"]),
+    ("lb", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(255), 32))", "1", "*"]),
+    ("fw", &["SET", "*", "000000000000000000000000"]),
+    ("fw", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(0), 24))", "1", "*"]),
+    ("swc", &["SET", "*", "00000000000000000000000000000000"]),
+    ("swc", &["EVAL", "redis.call('SET', KEYS[1], struct.pack('<dddd', 1, -1/0, 1, 1))", "1", "*"]),
+    ("swl", &["RPUSH", "*", "a job"]),
+    ("swl", &["RPUSH", "*", "17"]),
+    ("swl", &["RPUSH", "*", "-17", "3"]),
+    ("swl", &["RPUSH", "*", "one", "two", "three"]),
+    ("swl", &["RPUSH", "*", "1", "one", "1"]),
+    ("cc", &["ZADD", "*", "17", "alice"]),
+    ("cc", &["ZADD", "*", "17", "alice", "18", "bob:3"]),
+    ("cc", &["ZADD", "*", "-17", "units:3"]),
+];
+
+/// Such a value was taken for a fault of the server, or for a state and written over.
+#[tokio::test]
+async fn a_value_that_looks_like_ours_is_the_fault_of_its_key() {
+    for program in peers::servers().unwrap().into_iter().chain(peers::oldest_redis()) {
+        let fixture = Fixture::start(program).await;
+        for (suffix, command) in LOOK_ALIKES {
+            let name = format!("rl:{{alice}}:api:{suffix}");
+            let quotas = quotas();
+            let quota = quotas.iter().find(|one| one.algorithm().suffix() == suffix).unwrap();
+            let command: Vec<&str> = command
+                .iter()
+                .map(|word| if *word == "*" { name.as_str() } else { word })
+                .collect();
+            fixture.server.command(&command).unwrap();
+            let dump = "return redis.sha1hex(redis.call('DUMP', KEYS[1]))";
+            let digest = || fixture.server.command(&["EVAL", dump, "1", &name]);
+            let before = digest().unwrap();
+            let ticket = Ticket { id: 1, reserve_for_us: None };
+            let check = Check::new("api", quota, "alice", 1);
+            let request = Request::new([check], Some(ticket)).unwrap();
+            let decided = fixture.store.decide(&[request]).await.remove(0).map(drop);
+            let change = match quota {
+                Quota::Concurrency(_) => Change::Release { id: 1 },
+                _ => Change::Spend { units: 1 },
+            };
+            let consistency = Consistency::Exact;
+            let amendment = Amendment { limit: "api", quota, key: "alice", change, consistency };
+            let amended = fixture.store.amend(&[amendment]).await.remove(0).map(drop);
+            for told in [decided, amended] {
+                let error = told.expect_err(&command.join(" "));
+                assert!(error.is_of_state(), "{command:?}: {error}");
+            }
+            assert_eq!(digest().unwrap(), before, "{command:?}");
+            fixture.server.command(&["DEL", &name]).unwrap();
         }
     }
 }

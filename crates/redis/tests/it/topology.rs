@@ -1,6 +1,7 @@
 //! Sentinels and clusters: who is asked, what is followed, and what is told of bad input.
 
 mod cluster;
+mod half_way;
 mod kit;
 mod moving;
 mod sentinel;

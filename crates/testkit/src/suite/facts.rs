@@ -5,7 +5,7 @@ use tollkeeper_core::{
     Store, Ticket,
 };
 
-use super::{MINUTE_US, START_US, Verdict, ask, require, slow_quotas};
+use super::{MINUTE_US, SECOND_US, START_US, Verdict, ask, require, slow_quotas};
 use crate::replay::Harness;
 
 /// 80 used of 100/min leaves 10 of 90/min and 120 of 200/min.
@@ -46,19 +46,16 @@ pub(super) fn a_look_changes_nothing<H: Harness>(harness: &H) -> Verdict {
 
 /// What ends a reservation hears what it had charged, and how long ago; what ends it again, nothing.
 pub(super) fn a_settlement_tells<H: Harness>(harness: &H) -> Verdict {
-    const LIFE_US: u64 = 10 * MINUTE_US;
     for quota in slow_quotas(10) {
         if matches!(quota, Quota::Concurrency(_)) {
             continue;
         }
-        for (id, actual, forgiven) in [(1, 0, 0), (2, 4, 0), (3, 16, 0), (4, 40, 20)] {
+        let all = u64::MAX;
+        let settled = [(1, 0, 0), (2, 4, 0), (3, 16, 0), (4, 40, 20), (5, all, all - 20)];
+        for (id, actual, forgiven) in settled {
             let key = format!("settled {} {id}", quota.algorithm());
             harness.clock().set(START_US);
-            let ticket = Some(Ticket { id, reserve_for_us: Some(LIFE_US) });
-            let request = Request::new([Check::new("suite", &quota, &key, 4)], ticket)
-                .map_err(|error| error.to_string())?;
-            let answer = harness.block_on(harness.store().decide_one(&request));
-            require(answer.is_ok_and(|answer| answer.allowed), || format!("{key}: not reserved"))?;
+            reserve(harness, &quota, &key, id, 4)?;
             harness.clock().advance(7);
             let amendment = Amendment {
                 limit: "suite",
@@ -121,6 +118,7 @@ pub(super) fn units_are_drawn_and_spent<H: Harness>(harness: &H) -> Verdict {
             (spend(4), 4, 0),
             (spend(0), 0, 0),
             (spend(9), 6, 0),
+            (spend(u64::MAX), 0, 0),
         ];
         for (change, units, left) in steps {
             let amendment = Amendment {
@@ -143,6 +141,61 @@ pub(super) fn units_are_drawn_and_spent<H: Harness>(harness: &H) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// Units that are all forgiven, and a settlement at the estimate, still tie the state to a clock that
+/// stepped back: it is as new when the look after them said.
+pub(super) fn what_takes_nothing_anchors<H: Harness>(harness: &H) -> Verdict {
+    for quota in slow_quotas(10) {
+        if matches!(quota, Quota::Concurrency(_)) {
+            continue;
+        }
+        let steps = [("forgiven", 20, Change::Spend { units: 1 }, 0), ("settled", 0, settle(5), 6)];
+        for (name, spent, change, left) in steps {
+            let key = format!("anchored {} {name}", quota.algorithm());
+            let amend = |change| {
+                let consistency = Consistency::Exact;
+                let amendment =
+                    Amendment { limit: "suite", quota: &quota, key: &key, change, consistency };
+                harness.block_on(harness.store().amend(&[amendment])).remove(0)
+            };
+            harness.clock().set(START_US + SECOND_US);
+            if spent > 0 {
+                amend(Change::Spend { units: spent }).map_err(|error| error.to_string())?;
+            } else {
+                reserve(harness, &quota, &key, 5, 4)?;
+            }
+            harness.clock().set(START_US);
+            amend(change).map_err(|error| error.to_string())?;
+            let seen = ask(harness, &quota, &key, 0)?.outcomes()[0];
+            require(seen.remaining == left, || format!("{key}: {seen:?} after {change:?}"))?;
+            let reset_after_us = seen.reset_after_us;
+            // Later than what was charged, when the state is not yet as new, and when it is.
+            for (after_us, left_us) in
+                [(2 * SECOND_US, reset_after_us - 2 * SECOND_US), (reset_after_us, 0)]
+            {
+                harness.clock().set(START_US + after_us);
+                let seen = ask(harness, &quota, &key, 0)?.outcomes()[0];
+                require(seen.reset_after_us == left_us, || {
+                    format!("{key}: {seen:?} after {after_us} µs of {reset_after_us}")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn settle(id: u128) -> Change {
+    Change::Settle { id, actual: 4 }
+}
+
+/// Charges `cost` as a reservation.
+fn reserve<H: Harness>(harness: &H, quota: &Quota, key: &str, id: u128, cost: u64) -> Verdict {
+    let ticket = Some(Ticket { id, reserve_for_us: Some(10 * MINUTE_US) });
+    let request = Request::new([Check::new("suite", quota, key, cost)], ticket)
+        .map_err(|error| error.to_string())?;
+    let answer = harness.block_on(harness.store().decide_one(&request));
+    require(answer.is_ok_and(|answer| answer.allowed), || format!("{key}: not reserved"))
 }
 
 /// A state lives at least until it is as new, and at most twice as long and 2 ms.

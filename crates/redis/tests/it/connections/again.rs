@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tollkeeper_core::Ran;
+use tollkeeper_core::{Filter, Ran, Store};
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::RedisServer;
@@ -72,6 +72,31 @@ async fn a_server_that_is_still_loading() {
         server.finish_loading().unwrap();
         until_answered(&store).await;
         store.opened().await.unwrap();
+    }
+}
+
+/// Nothing ran, and it was told that something might have.
+#[tokio::test]
+async fn a_server_that_takes_no_writes_for_want_of_replicas() {
+    for program in peers::servers().unwrap() {
+        let server = RedisServer::start(program, &["--min-replicas-to-write", "1"]).unwrap();
+        // Who comes now is let in, and asks in vain.
+        let store = store_on(&url_of(server.port()), patient()).await;
+        let mut keeper = server.keeper().unwrap();
+        let mut want = |replicas| {
+            keeper.call(&["CONFIG", "SET", "min-replicas-to-write", replicas]).unwrap();
+        };
+        let words = ["127.0.0.1:", "NOREPLICAS", "fewer replicas than its `min-replicas-to-write`"];
+        for _ in 0..2 {
+            let error = ask_soon(&store).await.unwrap_err();
+            check_told(&error, Ran::No, &words);
+            // It can still be looked at.
+            store.inspect(Filter::default(), 1).await.unwrap();
+            want("0");
+            ask_soon(&store).await.unwrap();
+            want("1");
+        }
+        assert_eq!(clients(&server).len(), Settings::default().connections);
     }
 }
 

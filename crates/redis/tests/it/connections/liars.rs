@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tollkeeper_core::{Ran, RedisUrl};
+use tollkeeper_core::{Ran, RedisUrl, Store};
 use tollkeeper_redis::Settings;
 
 use super::kit::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tollkeeper_core::{Ran, RedisUrl, StoreError};
+use tollkeeper_core::{Ran, RedisUrl, Store, StoreError};
 use tollkeeper_redis::{RedisStore, Settings};
 
 use super::kit::*;

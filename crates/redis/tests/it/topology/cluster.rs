@@ -59,6 +59,27 @@ async fn keys_lie_on_all_nodes_and_are_seen_and_forgotten_on_all() {
     }
 }
 
+/// The first that refused was the last that was asked.
+#[tokio::test]
+async fn a_node_that_refuses_to_forget_does_not_keep_the_others_from_it() {
+    let cluster = Cluster::of("redis-server", 3, 0, CALM, |launch| launch).unwrap();
+    let store = store_at(&cluster_url(&[cluster.nodes[0].server.port()])).await;
+    let servers: Vec<_> = cluster.nodes.iter().map(|node| &node.server).collect();
+    for refuses in 0..3 {
+        for nth in 0..30 {
+            ask(&store, &format!("key-{nth}")).await.unwrap();
+        }
+        servers[refuses].command(&["ACL", "SETUSER", "default", "-unlink"]).unwrap();
+        let error = store.reset(Filter::default()).await.unwrap_err();
+        assert!(error.to_string().contains("NOPERM"), "{error}");
+        for (nth, server) in servers.iter().enumerate() {
+            let left = server.command(&["DBSIZE"]).unwrap().integer().unwrap();
+            assert_eq!(left > 0, nth == refuses, "{nth} has {left} while {refuses} refuses");
+        }
+        servers[refuses].command(&["ACL", "SETUSER", "default", "+unlink"]).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_node_that_is_down_at_the_start_takes_its_own_keys_along_and_no_others() {
     let partial = |launch: Launch| launch.args(&["--cluster-require-full-coverage", "no"]);
