@@ -122,11 +122,17 @@ impl Policy {
     /// because a rule is shared by as many as there are.
     #[must_use]
     pub fn counts_nodes(&self) -> bool {
+        self.settings.store.count_nodes || self.is_shared_by_count()
+    }
+
+    /// Whether a rule is shared by as many processes as there are.
+    #[must_use]
+    pub fn is_shared_by_count(&self) -> bool {
         let counted = Consistency::Share { nodes: None };
         // All limits of a rule, those of its tiers too, are decided alike.
         let by_rule =
             |rule: &Rule| rule.limits().iter().any(|limit| limit.consistency() == counted);
-        self.settings.store.count_nodes || self.rules.iter().any(by_rule)
+        self.rules.iter().any(by_rule)
     }
 
     /// Who decides one of its limits. The table of this process is asked each time, whatever the

@@ -77,6 +77,13 @@ pub trait RequestView {
         None
     }
 
+    /// The same as it came, which need not be text; of several lines of one name the `nth`, from 0.
+    /// Rules ask for this: whoever has more than [`header`](Self::header) can say writes it too, or a
+    /// byte that is no text, or a second line, would hide a header from them.
+    fn header_line(&self, name: &str, nth: usize) -> Option<&[u8]> {
+        if nth == 0 { self.header(name).map(str::as_bytes) } else { None }
+    }
+
     /// The address of the client, once what trusted proxies say has been taken into account.
     fn ip(&self) -> Option<IpAddr> {
         None
@@ -119,6 +126,10 @@ impl<R: RequestView + ?Sized> RequestView for &R {
 
     fn header(&self, name: &str) -> Option<&str> {
         (**self).header(name)
+    }
+
+    fn header_line(&self, name: &str, nth: usize) -> Option<&[u8]> {
+        (**self).header_line(name, nth)
     }
 
     fn ip(&self) -> Option<IpAddr> {

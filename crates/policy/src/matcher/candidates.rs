@@ -82,7 +82,8 @@ impl Candidates {
         for by in &narrowed.headers {
             let Some(value) = facts.header(&by.name) else { continue };
             out.extend_from_slice(&by.any);
-            out.extend_from_slice(by.values.get(value).map_or(&[], SmallVec::as_slice));
+            let known = str::from_utf8(value).ok().and_then(|value| by.values.get(value));
+            out.extend_from_slice(known.map_or(&[], SmallVec::as_slice));
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
-use crate::request::RequestView;
+use crate::request::{RequestView, values};
 use crate::rule::methods::{IsOne, MethodBits};
 use crate::rule::{Rule, Source, host};
 
@@ -39,9 +39,19 @@ impl<'r, R: RequestView + ?Sized> Facts<'r, R> {
         self.host.get_or_init(|| host::normal(self.request.host()?)).as_deref()
     }
 
-    /// A header without the blanks around it, which are no part of it.
-    pub(super) fn header(&self, name: &str) -> Option<&'r str> {
-        self.request.header(name).map(|value| value.trim_matches([' ', '\t']))
+    /// A header without the blanks around it, which are no part of it. It need not be text.
+    pub(super) fn header(&self, name: &str) -> Option<&'r [u8]> {
+        let mut value = self.request.header_line(name, 0)?;
+        while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+            value = rest;
+        }
+        Some(value)
+    }
+
+    /// The first cookie of a name, whichever line it stands in: HTTP/2 has a line for each.
+    pub(super) fn cookie(&self, name: &str) -> Option<Cow<'r, [u8]>> {
+        let lines = (0..).map_while(|nth| self.request.header_line("cookie", nth));
+        lines.into_iter().find_map(|line| values::cookie(line, name))
     }
 
     /// The client's address; an IPv4 one as such, however it is written.
@@ -52,7 +62,9 @@ impl<'r, R: RequestView + ?Sized> Facts<'r, R> {
     /// What a source says, if it counts in this request.
     pub(super) fn told(&self, source: &Source) -> Option<&'r str> {
         match source {
-            Source::Header(name) if self.request.is_trusted() => self.header(name),
+            Source::Header(name) if self.request.is_trusted() => {
+                self.header(name).and_then(|value| str::from_utf8(value).ok())
+            }
             Source::Header(_) => None,
             Source::Attribute(name) => self.request.attribute(name),
         }

@@ -102,9 +102,8 @@ fn value<'v, R: RequestView + ?Sized>(
     let request = facts.request;
     let text = match part {
         KeyPart::Ip => return Some(Value::Made(address(facts.ip()?, facts.ipv6_prefix))),
-        KeyPart::Cookie(name) => {
-            return values::cookie(request.header("cookie")?, name).map(Value::Found);
-        }
+        KeyPart::Cookie(name) => return facts.cookie(name).map(Value::Found),
+        KeyPart::Header(name) => return facts.header(name).map(|it| Value::Found(it.into())),
         KeyPart::Query(name) => {
             return values::parameter(request.query()?, name).map(Value::Found);
         }
@@ -113,7 +112,6 @@ fn value<'v, R: RequestView + ?Sized>(
             method.make_ascii_uppercase();
             return Some(Value::Made(method));
         }
-        KeyPart::Header(name) => facts.header(name)?,
         KeyPart::Host => facts.host()?,
         KeyPart::Attribute(name) => request.attribute(name)?,
         KeyPart::Route => {

@@ -8,23 +8,23 @@ use super::path::decoded;
 pub(crate) fn parameter<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
     query.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (*decode(key, true) == *name.as_bytes()).then(|| decode(value, true))
+        let is_it = *decode(key.as_bytes(), true) == *name.as_bytes();
+        is_it.then(|| decode(value.as_bytes(), true))
     })
 }
 
 /// The first cookie of a name, without quotes around it, decoded as apps do.
-pub(crate) fn cookie<'c>(header: &'c str, name: &str) -> Option<Cow<'c, [u8]>> {
-    header.split(';').find_map(|pair| {
-        let (key, value) = pair.split_once('=')?;
-        let value = value.trim();
-        let inside = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-        (key.trim() == name).then(|| decode(inside.unwrap_or(value), false))
+pub(crate) fn cookie<'c>(header: &'c [u8], name: &str) -> Option<Cow<'c, [u8]>> {
+    header.split(|byte| *byte == b';').find_map(|pair| {
+        let equals = pair.iter().position(|byte| *byte == b'=')?;
+        let (key, value) = (&pair[..equals], pair[equals + 1..].trim_ascii());
+        let inside = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+        (key.trim_ascii() == name.as_bytes()).then(|| decode(inside.unwrap_or(value), false))
     })
 }
 
-/// The bytes that a text stands for; in a query a `+` is a space.
-fn decode(text: &str, plus_is_space: bool) -> Cow<'_, [u8]> {
-    let bytes = text.as_bytes();
+/// The bytes that some stand for; in a query a `+` is a space.
+fn decode(bytes: &[u8], plus_is_space: bool) -> Cow<'_, [u8]> {
     if !bytes.iter().any(|b| *b == b'%' || (plus_is_space && *b == b'+')) {
         return bytes.into();
     }
@@ -85,7 +85,10 @@ mod tests {
             ("K=a", None),
             ("", None),
         ] {
-            assert_eq!(cookie(header, "k").as_deref(), value.map(str::as_bytes), "{header}");
+            let found = cookie(header.as_bytes(), "k");
+            assert_eq!(found.as_deref(), value.map(str::as_bytes), "{header}");
         }
+        assert_eq!(cookie(b"x=\xe9; k=a", "k").as_deref(), Some(&b"a"[..]));
+        assert_eq!(cookie(b"k=\xe9", "k").as_deref(), Some(&[0xe9][..]));
     }
 }

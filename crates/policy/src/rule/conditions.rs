@@ -59,11 +59,11 @@ impl HeaderMatch {
         self.value.as_ref()
     }
 
-    pub(crate) fn holds(&self, value: Option<&str>) -> bool {
+    pub(crate) fn holds(&self, value: Option<&[u8]>) -> bool {
         match (&self.value, value) {
             (_, None) => false,
             (None, Some(_)) => true,
-            (Some(expected), Some(value)) => expected.expose() == value,
+            (Some(expected), Some(value)) => expected.expose().as_bytes() == value,
         }
     }
 }

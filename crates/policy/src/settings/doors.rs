@@ -41,7 +41,7 @@ pub struct GatewaySettings {
     pub connect_timeout_us: u64,
     /// For the next bytes of a request or of its answer.
     pub timeout_us: u64,
-    /// For the next bytes of a connection that became a WebSocket, or another protocol.
+    /// For the next bytes of a connection that became a WebSocket.
     pub tunnel_timeout_us: u64,
 }
 
