@@ -45,8 +45,10 @@ pub(crate) enum Turn {
 
 #[derive(Debug)]
 enum State {
+    /// `from_us` is when the probe went that ended the last outage.
     Up {
         since_us: u64,
+        from_us: u64,
         in_a_row: u32,
         window: Window,
     },
@@ -85,7 +87,8 @@ impl Breaker {
     /// A breaker of a store that counts as up. `seed` tells the pauses of many nodes apart;
     /// `patience_us` is longer than any call takes.
     pub(crate) fn new(seed: u64, patience_us: u64) -> Self {
-        let state = State::Up { since_us: 0, in_a_row: 0, window: Window::default() };
+        let (since_us, from_us, in_a_row) = (0, 0, 0);
+        let state = State::Up { since_us, from_us, in_a_row, window: Window::default() };
         Self { state, pause_us: FIRST_PAUSE_US, random: seed | 1, patience_us }
     }
 
@@ -122,13 +125,14 @@ impl Breaker {
                 self.state = State::Recovering { since_us: *since_us, from_us: began_us, room: 2 };
                 None
             }
-            State::Recovering { since_us, room, .. } => {
+            State::Recovering { since_us, from_us, room } => {
                 *room = room.saturating_mul(2);
                 if *room < RECOVERED {
                     return None;
                 }
                 let after_us = now_us.saturating_sub(*since_us);
-                self.state = State::Up { since_us: now_us, in_a_row: 0, window: Window::default() };
+                let (since_us, from_us, in_a_row) = (now_us, *from_us, 0);
+                self.state = State::Up { since_us, from_us, in_a_row, window: Window::default() };
                 Some(Turn::Up { after_us })
             }
         }
@@ -140,7 +144,7 @@ impl Breaker {
             return None;
         }
         match &mut self.state {
-            State::Up { since_us, in_a_row, window } => {
+            State::Up { since_us, in_a_row, window, .. } => {
                 *in_a_row += 1;
                 window.count(now_us, 1);
                 if *in_a_row < FAILURES_IN_A_ROW && !window.has_too_many() {
@@ -164,16 +168,19 @@ impl Breaker {
     /// were under way when it went down, the last ones end later, and say nothing new.
     fn is_of_before(&self, began_us: u64) -> bool {
         match self.state {
-            State::Up { .. } => false,
             State::Down { probing_since_us: None, .. } => true,
             State::Down { probing_since_us: Some(from_us), .. }
-            | State::Recovering { from_us, .. } => began_us < from_us,
+            | State::Recovering { from_us, .. }
+            | State::Up { from_us, .. } => began_us < from_us,
         }
     }
 
-    /// A call that went was given up by its caller: nothing is known.
-    pub(crate) fn abandoned(&mut self) {
-        if let State::Down { probing_since_us, .. } = &mut self.state {
+    /// A call that went at `began_us` was given up by its caller, too soon for anything to be known. If
+    /// it was the probe, another may go.
+    pub(crate) fn abandoned(&mut self, began_us: u64) {
+        if let State::Down { probing_since_us, .. } = &mut self.state
+            && *probing_since_us == Some(began_us)
+        {
             *probing_since_us = None;
         }
     }
@@ -353,7 +360,10 @@ mod tests {
     fn a_probe_that_its_caller_gave_up_frees_the_place() {
         let mut breaker = down_at(0);
         let probe_us = next_probe(&mut breaker, 0);
-        breaker.abandoned();
+        // Others that went before, and are given up now, are not the probe.
+        breaker.abandoned(probe_us - 1);
+        assert!(!breaker.admits(probe_us, 0));
+        breaker.abandoned(probe_us);
         assert!(breaker.admits(probe_us, 0));
         // And one that nobody ever ended does so after a while.
         assert!(!breaker.admits(probe_us + PATIENCE_US, 0));
@@ -378,6 +388,19 @@ mod tests {
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         assert_eq!(breaker.failed(probe_us - 1, probe_us + 6), None);
         assert_eq!(breaker.state(), BreakerState::HalfOpen, "a late failure of before");
+    }
+
+    /// They ended when it was well again, and took it down once more.
+    #[test]
+    fn calls_that_hung_since_before_an_outage_say_nothing_after_it() {
+        let mut breaker = down_at(1_000);
+        let probe_us = next_probe(&mut breaker, 1_000);
+        (0..6).for_each(|_| _ = breaker.answered(probe_us, probe_us + 5));
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        for _ in 0..100 {
+            assert_eq!(breaker.failed(probe_us - 1, probe_us + 10), None);
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed);
     }
 
     #[test]

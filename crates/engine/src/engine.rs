@@ -62,6 +62,14 @@ struct Ready {
 #[derive(Debug)]
 pub struct Undecided(Box<Ready>);
 
+impl Undecided {
+    /// Whether it takes a permit, which somebody has to give back.
+    #[must_use]
+    pub fn takes_permit(&self) -> bool {
+        self.0.met.holds_permits()
+    }
+}
+
 impl<S: Store> Engine<S> {
     /// Decides by `policy`, on a store that cannot fail, such as the embedded one.
     pub fn new(policy: Policy, store: S) -> Self {
@@ -123,6 +131,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             ("store.colocate", old.colocate == new.colocate),
             ("store.connections", old.connections == new.connections),
             ("store.merge", old.merge == new.merge),
+            ("store.count_nodes", old.count_nodes == new.count_nodes),
             ("store.ca", old.ca == new.ca),
             ("store.max_keys", old.max_keys == new.max_keys),
             ("store.when_full", old.when_full == new.when_full),
@@ -323,11 +332,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let Safety { guards, fallback, denied } = safety;
         let request = ready.met.request(ready.ticket)?;
         let sent_us = deadline.began_us();
-        // Whoever is denied counts for what is leased.
-        let most_us = match ready.met.is_local() {
-            true => 0,
-            false => ready.met.policy().store().denied_cache_us,
-        };
+        let most_us = ready.met.denied_cache_us();
         if most_us > 0
             && let Some(answer) = denied.find(request.checks(), sent_us)
         {

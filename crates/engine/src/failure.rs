@@ -77,10 +77,14 @@ impl<L: Store> Fallback<L> {
         asked: Asked<'_>,
         store: &impl Store,
     ) -> Result<Answer, EngineError> {
-        for (met, quota) in asked.limits().zip(&asked.shares()) {
-            if met.consistency != Consistency::Exact
-                && let Some(left) = store.left_per_mille(&met.check(met.quota, met.cost))
-            {
+        let choices = asked.choices();
+        for ((met, quota), choice) in asked.limits().zip(&asked.shares()).zip(&choices) {
+            if *choice != OnFailure::Static || met.consistency == Consistency::Exact {
+                continue;
+            }
+            let check = met.check(met.quota, met.cost);
+            let check = Check { consistency: met.consistency, ..check };
+            if let Some(left) = store.left_per_mille(&check) {
                 let left = u128::from(left) * u128::from(quota.limit()) / 1000;
                 self.lower(&met, quota, u64::try_from(left).unwrap_or(u64::MAX)).await;
             }

@@ -111,12 +111,12 @@ impl Guard {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let Deadline { began_us, at_us } = deadline;
-        let mut under_way = self.enter(began_us)?;
+        let mut under_way = self.enter(deadline, &name)?;
         let answered = self.by(at_us, self.timeout_us(), call).await;
         under_way.ended = true;
         let now_us = self.timer.now_us();
         self.observer.store_called(now_us.saturating_sub(began_us));
-        self.learn(began_us, now_us, name, answered.as_ref().err());
+        self.learn(began_us, now_us, &name, answered.as_ref().err());
         answered
     }
 
@@ -145,15 +145,19 @@ impl Guard {
         self.by(self.timer.now_us() + patience_us, patience_us, call).await
     }
 
-    fn enter(&self, now_us: u64) -> Result<UnderWay<'_>, StoreError> {
+    fn enter<'a, N: Fn() -> String>(
+        &'a self,
+        deadline: Deadline,
+        name: &'a N,
+    ) -> Result<UnderWay<'a, N>, StoreError> {
         let others = self.in_flight.fetch_add(1, Ordering::Relaxed);
         // From here on it is counted, and so uncounted on every way out.
-        let mut under_way = UnderWay { guard: self, ended: true };
+        let mut under_way = UnderWay { guard: self, deadline, name, ended: true };
         if others >= MAX_IN_FLIGHT {
             let message = format!("{MAX_IN_FLIGHT} calls to the store are under way");
             return Err(StoreError::did_not_run(message));
         }
-        if !self.breaker.lock().admits(now_us, others) {
+        if !self.breaker.lock().admits(deadline.began_us, others) {
             return Err(StoreError::did_not_run("the store is down"));
         }
         under_way.ended = false;
@@ -186,7 +190,7 @@ impl Guard {
         &self,
         began_us: u64,
         now_us: u64,
-        name: impl Fn() -> String,
+        name: &impl Fn() -> String,
         error: Option<&StoreError>,
     ) {
         let turn = {
@@ -227,16 +231,27 @@ impl<N: Fn() -> String> Drop for Owed<'_, N> {
 }
 
 /// A call that is counted until it ends, or its caller gives it up.
-struct UnderWay<'a> {
+struct UnderWay<'a, N: Fn() -> String> {
     guard: &'a Guard,
+    deadline: Deadline,
+    name: &'a N,
     ended: bool,
 }
 
-impl Drop for UnderWay<'_> {
+impl<N: Fn() -> String> Drop for UnderWay<'_, N> {
     fn drop(&mut self) {
         self.guard.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if !self.ended {
-            self.guard.breaker.lock().abandoned();
+        if self.ended {
+            return;
         }
+        let Deadline { began_us, at_us } = self.deadline;
+        let now_us = self.guard.timer.now_us();
+        // Callers may have less patience than we have. A store that has let one wait for half of it
+        // failed, or nobody would ever find out.
+        if now_us.saturating_sub(began_us) < at_us.saturating_sub(began_us) / 2 {
+            return self.guard.breaker.lock().abandoned(began_us);
+        }
+        let error = StoreError::may_have_run("nobody waited for the answer");
+        self.guard.learn(began_us, now_us, self.name, Some(&error));
     }
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tollkeeper_core::Algorithm;
 use tollkeeper_core::limits::{MAX_CHECKS, MAX_KEY_BYTES, MAX_NAME_BYTES};
+use tollkeeper_core::{Algorithm, validate_key};
 
 use crate::ask::Target;
 use crate::met::MetLimit;
@@ -210,6 +210,11 @@ fn parse(bytes: &[u8]) -> Option<Handle> {
         }
         _ => return None,
     };
+    let are_keys = match &target {
+        OwnedTarget::Rules(rules) => rules.iter().all(|rule| validate_key(&rule.key).is_ok()),
+        _ => validate_key(&key).is_ok(),
+    };
+    are_keys.then_some(())?;
     let local = kind.is_ascii_uppercase();
     let kind = match kind {
         b'p' | b'P' => HandleKind::Permit,
@@ -267,6 +272,17 @@ mod tests {
         let good = handle(OwnedTarget::Rule("api".into()), "alice").to_string();
         for end in 0..good.len() {
             assert_eq!(good[..end].parse::<Handle>(), Err(HandleError), "cut at {end}");
+        }
+        // A key that no request can have is nobody's.
+        let long_key = "k".repeat(MAX_KEY_BYTES + 1);
+        for key in ["", &long_key] {
+            for target in [
+                OwnedTarget::Rule("api".into()),
+                OwnedTarget::EveryRule,
+                OwnedTarget::Rules(vec![rule("a", None, "k", false), rule("b", None, key, false)]),
+            ] {
+                assert_eq!(handle(target, key).to_string().parse::<Handle>(), Err(HandleError));
+            }
         }
         let long = format!("{PREFIX}{}", "A".repeat(MAX_TEXT_BYTES));
         for text in ["", "tk1_", "tk1_!!!!", "nonsense", &format!("{good}AAAA"), &long] {

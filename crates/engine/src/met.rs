@@ -104,17 +104,25 @@ impl Met {
             }
             OwnedTarget::EveryRule => Self::find(policy, ask(Target::EveryRule)),
             OwnedTarget::Rules(rules) => {
-                let met = rules.iter().map(|rule| {
-                    let number = number(&policy, &rule.name)?;
-                    let tier = rule
-                        .tier
-                        .as_ref()
-                        .and_then(|tier| policy.rules()[number].tiers()?.position(tier));
-                    Ok(MetRule { rule: number, tier, key: rule.key.as_str().into(), cost: 0 })
-                });
-                let rules: Result<_, EngineError> = met.collect();
-                let found = Found::Rules(rules?);
-                Ok(Box::new(Self { policy, found }))
+                let mut met = SmallVec::new();
+                let mut unknown = None;
+                for OwnedRule { name, tier, key, .. } in rules {
+                    // One that a new policy lacks is no reason to keep what the others hold.
+                    let rule = match number(&policy, name) {
+                        Ok(rule) => rule,
+                        Err(error) => {
+                            unknown = Some(error);
+                            continue;
+                        }
+                    };
+                    let tier =
+                        tier.as_ref().and_then(|it| policy.rules()[rule].tiers()?.position(it));
+                    met.push(MetRule { rule, tier, key: key.as_str().into(), cost: 0 });
+                }
+                match unknown.filter(|_| met.is_empty()) {
+                    Some(error) => Err(error),
+                    None => Ok(Box::new(Self { policy, found: Found::Rules(met) })),
+                }
             }
         }
     }
@@ -152,6 +160,11 @@ impl Met {
             rule.limits_of(met.tier).iter().map(move |limit| of_rule(rule, met, limit))
         });
         of_rules.chain(inline)
+    }
+
+    /// Which of the limits is the same as one of others.
+    pub(crate) fn position(&self, one: &MetLimit<'_>) -> Option<usize> {
+        self.limits().position(|met| met.limit == one.limit && met.key == one.key)
     }
 
     /// The policy by which it was found.
@@ -193,6 +206,12 @@ impl Met {
         self.limits().any(|met| met.consistency != Consistency::Exact)
     }
 
+    /// For how long a denial of it is told again without asking. Whoever is denied counts for what
+    /// is leased, and is always asked for.
+    pub(crate) fn denied_cache_us(&self) -> u64 {
+        if self.is_local() { 0 } else { self.policy.store().denied_cache_us }
+    }
+
     /// All of it as one request to a store.
     pub(crate) fn request<'a>(
         &'a self,
@@ -230,7 +249,8 @@ fn of_rule<'a>(rule: &'a Rule, met: &'a MetRule, limit: &'a Limit) -> MetLimit<'
     }
 }
 
-fn number(policy: &Policy, name: &str) -> Result<usize, EngineError> {
+/// The place of a rule in its policy.
+pub(crate) fn number(policy: &Policy, name: &str) -> Result<usize, EngineError> {
     policy.position(name).ok_or_else(|| EngineError::UnknownRule {
         name: name.chars().take(64).collect(),
         suggestion: policy.suggest(name).map(str::to_owned),

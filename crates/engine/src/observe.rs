@@ -14,6 +14,12 @@ pub trait Observer: Debug + Send + Sync {
         let _ = verdict;
     }
 
+    /// A rule denied a request outright, since it lacks a part of its key; or would have, as a
+    /// `shadow`.
+    fn lacked(&self, rule: &str, shadow: bool) {
+        let _ = (rule, shadow);
+    }
+
     /// The store was asked and the call ended, answered or not, after so long.
     fn store_called(&self, took_us: u64) {
         let _ = took_us;

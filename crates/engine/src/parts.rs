@@ -11,7 +11,8 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Amendment, Answer, Change, Check, Outcome, Part, Quota, Request, RequestError, Store, Ticket,
+    Amendment, Answer, Change, Check, Consistency, Outcome, Part, Quota, Request, RequestError,
+    Store, Ticket,
 };
 
 mod whole;
@@ -239,7 +240,10 @@ pub(crate) fn undoing<'a>(
     match (quota, ticket) {
         _ if !outcome.allowed || units == 0 || charged_at_us.is_none() => {}
         (Quota::Concurrency(_), Some(Ticket { id, .. })) => changes.push(Change::Release { id }),
-        (_, Some(Ticket { id, reserve_for_us: Some(_) })) if quota.bucket().is_some() => {
+        // Of a limit that is shared, a refund would reach the part alone.
+        (_, Some(Ticket { id, reserve_for_us: Some(_) }))
+            if quota.bucket().is_some() && !matches!(consistency, Consistency::Share { .. }) =>
+        {
             changes.extend([Change::Settle { id, actual: units }, refund]);
         }
         (_, Some(Ticket { id, reserve_for_us: Some(_) })) => {
@@ -261,4 +265,39 @@ fn drained_before_us(check: &Check<'_>, outcome: &Outcome) -> u64 {
     // What is told is rounded up, where there is anything to round.
     let rounded_us = u64::from(bucket.drain() > 1);
     outcome.reset_after_us.saturating_sub(rounded_us).saturating_sub(charge_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollkeeper_core::Rate;
+
+    use super::*;
+
+    /// The store's charge of a reservation that is shared stood for ever: a refund after it reached
+    /// only the part of this process.
+    #[test]
+    fn a_reservation_of_a_limit_that_is_shared_is_undone_by_its_settlement_alone() {
+        let quota = Quota::token_bucket(10, Rate::new(1, 1_000_000).unwrap()).unwrap();
+        let ticket = Some(Ticket { id: 7, reserve_for_us: Some(1_000_000) });
+        let undone = |consistency| {
+            let check = Check { consistency, ..Check::new("api", &quota, "a", 3) };
+            let outcome = Outcome {
+                allowed: true,
+                shadow: false,
+                limit: 10,
+                remaining: 7,
+                retry_after_us: Some(0),
+                reset_after_us: 3_000_000,
+                delay_us: 0,
+                here: false,
+            };
+            let answer = Answer::new(1_000_000, true, [outcome]);
+            let undoing = undoing(&check, &outcome, ticket, &answer);
+            undoing.iter().map(|amendment| amendment.change).collect::<Vec<_>>()
+        };
+        let refund = Change::Refund { units: 3, charged_at_us: Some(1_000_000) };
+        let settled = |actual| Change::Settle { id: 7, actual };
+        assert_eq!(undone(Consistency::Exact), [settled(3), refund]);
+        assert_eq!(undone(Consistency::Share { nodes: None }), [settled(0)]);
+    }
 }

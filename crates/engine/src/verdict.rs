@@ -24,6 +24,8 @@ pub enum Source {
     Sync,
     /// This process, which has its part of the limit.
     Share,
+    /// The policy itself: the request lacks what a rule counts by. No verdict says so.
+    Policy,
 }
 
 impl Source {
@@ -33,10 +35,11 @@ impl Source {
         match self {
             Self::Store => "store",
             Self::Fallback => "fallback",
-            Self::Cache => "cache",
+            Self::Cache => "denied_cache",
             Self::Lease => "lease",
             Self::Sync => "sync",
             Self::Share => "share",
+            Self::Policy => "policy",
         }
     }
 }

@@ -27,7 +27,7 @@ mod there;
 #[derive(Debug)]
 pub struct Hybrid<S> {
     local: Arc<Local<S>>,
-    shares: Shares,
+    shares: Arc<Shares>,
     members: Arc<Members>,
     /// When this process began.
     since_us: u64,
@@ -37,24 +37,25 @@ pub struct Hybrid<S> {
 
 impl<S: Store + 'static> Hybrid<S> {
     /// Decides on `store`, here by a `clock` that only goes forward. Calls of its own may take as
-    /// long as `patience`. `chance` is any number, another in each process.
-    pub fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
+    /// long as `patience`; tables of what this process has a part of have these `bounds`. `chance` is
+    /// any number, another in each process.
+    pub fn new(
+        store: S,
+        clock: Arc<dyn Clock>,
+        patience: Duration,
+        bounds: Settings,
+        chance: u32,
+    ) -> Self {
         let since_us = clock.now_us();
-        let shares = Shares::new(Settings::default(), Arc::clone(&clock));
+        let shares = Arc::new(Shares::new(bounds, Arc::clone(&clock)));
         let local = Arc::new(Local::new(store, clock, patience, chance));
         Self { local, shares, members: Arc::new(Members::new()), since_us, is_exact: false }
     }
 
     /// Lets the store decide everything, whatever checks say: for a run that is to be repeatable.
     pub fn exact(store: S, clock: Arc<dyn Clock>) -> Self {
-        Self { is_exact: true, ..Self::new(store, clock, Duration::ZERO, 0) }
-    }
-
-    /// The same, with tables of these bounds for what this process has a part of.
-    #[must_use]
-    pub fn bounded(self, settings: Settings) -> Self {
-        let shares = Shares::new(settings, Arc::clone(&self.local.clock));
-        Self { shares, ..self }
+        let bounds = Settings::default();
+        Self { is_exact: true, ..Self::new(store, clock, Duration::ZERO, bounds, 0) }
     }
 
     /// The store itself.
@@ -74,7 +75,13 @@ impl<S: Store + 'static> Hybrid<S> {
     /// Begins to count the processes that do so on this store. It is done by itself when a limit
     /// is met whose part depends on it; who begins sooner can serve sooner.
     pub fn count_nodes(&self) {
-        self.members.begin(&self.local);
+        self.members.begin(&self.local, &self.shares);
+    }
+
+    /// How long a process that has just begun to count has to wait for its first part, if it does.
+    #[must_use]
+    pub fn begins_in_us(&self) -> Option<u64> {
+        self.members.begins_in_us(self.local.clock.now_us())
     }
 
     /// Changes what lies here; or says what of it is the store's.
@@ -90,7 +97,7 @@ impl<S: Store + 'static> Hybrid<S> {
             }
             (how, Change::Settle { id, .. }) => part = self.local.part(how, Some(id)),
             (Consistency::Sync { .. }, Change::Refund { units, charged_at_us }) => {
-                let (units, of_part) = self.local.refund(amendment, units);
+                let (units, of_part) = self.local.refund(amendment, units, charged_at_us);
                 if units == 0 {
                     return Changed::Here(Amended::Done { forgiven: 0 });
                 }
@@ -187,7 +194,9 @@ impl<S: Store + 'static> Store for Hybrid<S> {
         if let Some(key) = filter.key {
             for part in split_keys(key, self.local.parts()) {
                 let filter = Filter { key: Some(&part), ..filter };
-                shown.extend(self.local.store.inspect(filter, most - shown.len()).await?);
+                shown.extend(
+                    self.local.store.inspect(filter, most.saturating_sub(shown.len())).await?,
+                );
             }
         }
         // What is reserved of a limit that is shared lies in the store, all else of it here.
@@ -202,6 +211,10 @@ impl<S: Store + 'static> Store for Hybrid<S> {
         Ok(shown)
     }
 
+    async fn opened(&self) -> Result<(), StoreError> {
+        self.local.store.opened().await
+    }
+
     fn tell(&self, hears: Arc<dyn Hears>) {
         self.local.store.tell(hears);
     }
@@ -211,7 +224,12 @@ impl<S: Store + 'static> Store for Hybrid<S> {
     }
 
     fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
-        self.local.left_per_mille(check)
+        match check.consistency {
+            Consistency::Share { .. } => {
+                self.shares.left_per_mille(check, self.local.clock.now_us())
+            }
+            _ => self.local.left_per_mille(check),
+        }
     }
 
     fn part(&self, key: &str) -> Part {

@@ -132,17 +132,19 @@ impl Lease {
     #[inline]
     pub fn spend(&mut self, cost: u64, now_us: u64) -> Option<Spent> {
         let left = self.left(now_us).checked_sub(cost)?;
-        let (mut owed, mut ends_us) = (cost, u64::MAX);
+        let mut spent = Spent::now(left);
+        let mut owed = cost;
         for grant in self.grants.iter_mut().filter(|grant| grant.ends_us > now_us) {
             let taken = owed.min(grant.units);
             if taken > 0 {
-                ends_us = ends_us.min(grant.ends_us);
+                spent.ends_us = spent.ends_us.min(grant.ends_us);
+                spent.at_us = spent.at_us.min(grant.at_us);
             }
             grant.units -= taken;
             owed -= taken;
         }
         self.spent = self.spent.saturating_add(cost);
-        Some(Spent { left, ends_us })
+        Some(spent)
     }
 
     /// Puts `cost` units back that were spent, because the request was not admitted after all. Those
@@ -152,11 +154,17 @@ impl Lease {
         if now_us >= spent.ends_us {
             return;
         }
-        // To those that end no later than they would. When they were drawn is not known any more.
+        // To those that end no later than they would.
         let mut kept = self.grants.iter_mut().filter(|grant| grant.ends_us > now_us);
         match kept.find(|grant| grant.ends_us <= spent.ends_us) {
-            Some(grant) => grant.units = grant.units.saturating_add(cost),
-            None => self.keep(Grant { units: cost, ends_us: spent.ends_us, at_us: 0 }, now_us),
+            Some(grant) => {
+                grant.units = grant.units.saturating_add(cost);
+                grant.at_us = grant.at_us.min(spent.at_us);
+            }
+            None => {
+                let Spent { ends_us, at_us, .. } = spent;
+                self.keep(Grant { units: cost, ends_us, at_us }, now_us);
+            }
         }
     }
 

@@ -162,14 +162,24 @@ impl<S: Store + 'static> Local<S> {
         });
     }
 
-    /// Gives back what the store has not been told of. How much is left is the store's to give
-    /// back, and of which part.
-    pub(crate) fn refund(&self, amendment: &Amendment<'_>, units: u64) -> (u64, u8) {
+    /// Gives back what was charged since the store was last told. How much is left is the store's to
+    /// give back, which knows what has flown in since, and of which part.
+    pub(crate) fn refund(
+        &self,
+        amendment: &Amendment<'_>,
+        units: u64,
+        charged_at_us: Option<u64>,
+    ) -> (u64, u8) {
         let Amendment { limit, quota, key, .. } = *amendment;
         let named = Named { limit, algorithm: quota.algorithm(), key };
-        let rest = self.keys.find(named, |known| match &mut known.plan {
-            Plan::Sync(synced, _) => ((synced.put_back(units), synced.part()), false),
-            Plan::Lease(..) => ((units, 0), false),
+        let rest = self.keys.find(named, |known| {
+            let told_us = known.seen.map(|(drawn, _)| drawn.at_us);
+            let is_untold = charged_at_us.is_none_or(|at_us| told_us.is_none_or(|us| at_us >= us));
+            let rest = match &mut known.plan {
+                Plan::Sync(synced, _) if is_untold => (synced.put_back(units), synced.part()),
+                plan => (units, plan.part()),
+            };
+            (rest, false)
         });
         rest.unwrap_or((units, 0))
     }
@@ -312,7 +322,9 @@ impl<S: Store + 'static> Local<S> {
                 Err(error) => Err(error.ran()),
             });
         let first = drawn.next().unwrap_or(Err(Ran::No))?;
-        Ok([first, drawn.next().unwrap_or(Ok(first))?])
+        // Whatever became of the second, the first has run.
+        let last = drawn.next().unwrap_or(Ok(first)).map_err(|_| Ran::Perhaps)?;
+        Ok([first, last])
     }
 
     /// Does something about a key, unless another policy has begun anew with it meanwhile: what

@@ -16,6 +16,7 @@ use tollkeeper_core::{
 
 use crate::local::Local;
 use crate::share::{BEAT_US, Count, PERMIT_US, Place};
+use crate::shares::Shares;
 use crate::stats::Kind;
 
 /// The permits of processes. No rule can be called so.
@@ -30,6 +31,8 @@ const MOST: u64 = 1_000_000;
 pub(crate) struct Members {
     count: Mutex<Count>,
     is_counting: AtomicBool,
+    /// Whether it has ever served, or was told to do without the others.
+    has_begun: AtomicBool,
     id: u128,
 }
 
@@ -37,12 +40,21 @@ impl Members {
     pub(crate) fn new() -> Self {
         let random = || u128::from(RandomState::new().hash_one(KEY));
         let id = random() << 64 | random();
-        Self { count: Mutex::default(), is_counting: AtomicBool::new(false), id }
+        let [is_counting, has_begun] = [const { AtomicBool::new(false) }; 2];
+        Self { count: Mutex::default(), is_counting, has_begun, id }
     }
 
     /// Whether this process has a part of what is shared.
     pub(crate) fn place(&self, now_us: u64) -> Place {
         self.count.lock().place(now_us)
+    }
+
+    /// How long it has to wait for its first part, if it does.
+    pub(crate) fn begins_in_us(&self, now_us: u64) -> Option<u64> {
+        match self.place(now_us) {
+            Place::Waits { us } if !self.has_begun.load(Ordering::Relaxed) => Some(us),
+            _ => None,
+        }
     }
 
     /// How many there were when it last heard.
@@ -51,7 +63,11 @@ impl Members {
     }
 
     /// Begins to count, if there is a runtime to do so, and it does not yet.
-    pub(crate) fn begin<S: Store + 'static>(self: &Arc<Self>, local: &Arc<Local<S>>) {
+    pub(crate) fn begin<S: Store + 'static>(
+        self: &Arc<Self>,
+        local: &Arc<Local<S>>,
+        shares: &Arc<Shares>,
+    ) {
         if self.is_counting.load(Ordering::Relaxed) {
             return;
         }
@@ -61,11 +77,25 @@ impl Members {
         }
         self.count.lock().begin(local.clock.now_us());
         let (members, local) = (Arc::clone(self), Arc::downgrade(local));
+        let shares = Arc::clone(shares);
         runtime.spawn(async move {
+            // Before it can be asked at all, nobody need lose a beat.
+            if let Some(local) = local.upgrade() {
+                let _ = timeout(local.patience, local.store.opened()).await;
+            }
             while let Some(local) = local.upgrade() {
                 // Whoever hears nothing for long does not serve.
                 let beaten = timeout(local.patience.saturating_mul(2), members.beat(&local)).await;
                 local.calls.add(Kind::Count, matches!(beaten, Ok(Ok(()))));
+                // The part changes now, and not when somebody asks for it.
+                let now_us = local.clock.now_us();
+                let place = members.place(now_us);
+                if let Place::Serves(standing) = place {
+                    shares.stand(standing, now_us);
+                }
+                if !matches!(place, Place::Waits { .. }) {
+                    members.has_begun.store(true, Ordering::Relaxed);
+                }
                 drop(local);
                 sleep(Duration::from_micros(BEAT_US)).await;
             }

@@ -208,6 +208,16 @@ pub struct Spent {
     pub left: u64,
     /// Until when they can be put back: then the first of them would have ended.
     pub ends_us: u64,
+    /// When the first of them was charged, by the store's clock, if that was before they were spent.
+    pub at_us: u64,
+}
+
+impl Spent {
+    /// Units that were charged when they were spent, and do not end.
+    #[must_use]
+    pub fn now(left: u64) -> Self {
+        Self { left, ends_us: u64::MAX, at_us: u64::MAX }
+    }
 }
 
 /// Units to draw.

@@ -35,6 +35,8 @@ pub struct Count {
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     nodes: u64,
+    /// Since when it is so many.
+    from_us: u64,
     /// When it was asked for.
     sent_us: u64,
     /// Since when it serves, or from when on.
@@ -62,8 +64,19 @@ pub enum Place {
 pub struct Standing {
     /// It is one of so many.
     pub nodes: u64,
+    /// Whether they were counted, or it was told how many there are.
+    pub is_counted: bool,
+    /// Since when it is one of so many.
+    pub from_us: u64,
     /// Since when it has served without a break: then it had nothing.
     pub since_us: u64,
+}
+
+impl Standing {
+    /// Whether this was heard later than `other`, by the same count.
+    pub(crate) fn is_after(&self, other: &Self) -> bool {
+        self.since_us == other.since_us && self.from_us > other.from_us
+    }
 }
 
 impl Count {
@@ -73,14 +86,18 @@ impl Count {
         let nodes = nodes.max(1);
         let counts = |heard: &Heard| now_us < heard.sent_us.saturating_add(HEARD_US);
         let before = self.heard.filter(counts);
-        let from_us = now_us.saturating_add(HEARD_US);
+        let begins_us = now_us.saturating_add(HEARD_US);
         self.heard = Some(match before {
             Some(before) => {
-                let firm_until_us = if is_new { from_us } else { before.firm_until_us };
+                let firm_until_us = if is_new { begins_us } else { before.firm_until_us };
                 let nodes = if now_us < firm_until_us { nodes.max(before.nodes) } else { nodes };
-                Heard { nodes, sent_us, since_us: before.since_us, firm_until_us }
+                let from_us = if nodes == before.nodes { before.from_us } else { now_us };
+                Heard { nodes, from_us, sent_us, since_us: before.since_us, firm_until_us }
             }
-            None => Heard { nodes, sent_us, since_us: from_us, firm_until_us: from_us },
+            None => {
+                let (since_us, firm_until_us) = (begins_us, begins_us);
+                Heard { nodes, from_us: begins_us, sent_us, since_us, firm_until_us }
+            }
         });
     }
 
@@ -97,8 +114,10 @@ impl Count {
             None => until(self.began_us.saturating_add(HEARD_US))
                 .map_or(Place::Lost, |us| Place::Waits { us }),
             Some(heard) if until(heard.sent_us.saturating_add(HEARD_US)).is_none() => Place::Lost,
-            Some(Heard { nodes, since_us, .. }) => until(since_us)
-                .map_or(Place::Serves(Standing { nodes, since_us }), |us| Place::Waits { us }),
+            Some(Heard { nodes, from_us, since_us, .. }) => {
+                let serves = Standing { nodes, is_counted: true, from_us, since_us };
+                until(since_us).map_or(Place::Serves(serves), |us| Place::Waits { us })
+            }
         }
     }
 
@@ -135,7 +154,8 @@ mod tests {
         count.heard(4, false, 2 * SECOND_US, 2 * SECOND_US);
         let since_us = 2_000 + HEARD_US;
         assert_eq!(count.place(since_us - 1), Place::Waits { us: 1 });
-        assert_eq!(count.place(since_us), Place::Serves(Standing { nodes: 4, since_us }));
+        let serves = Standing { nodes: 4, is_counted: true, from_us: SECOND_US, since_us };
+        assert_eq!(count.place(since_us), Place::Serves(serves));
     }
 
     #[test]
@@ -148,7 +168,8 @@ mod tests {
         assert_eq!(count.place(stops_us), Place::Waits { us: HEARD_US });
         count.heard(1, false, stops_us + SECOND_US, stops_us + SECOND_US);
         let since_us = stops_us + HEARD_US;
-        assert_eq!(count.place(since_us), Place::Serves(Standing { nodes: 1, since_us }));
+        let serves = Standing { nodes: 1, is_counted: true, from_us: since_us, since_us };
+        assert_eq!(count.place(since_us), Place::Serves(serves));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The states of one number of processes lie in one table. When the number changes, a new table
 //! begins, and what a key had left in the old one is all that it has in the new one: what a part
-//! grows by has to flow in, as what a process begins with.
+//! grows by has to flow in, as what a process begins with. From then on it flows in as fast as into
+//! a part of the new size, also for keys that are asked for much later.
 //!
 //! Times are handed in, of one clock that only goes forward.
 
@@ -53,6 +54,15 @@ impl Shares {
     #[must_use]
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
         Self { settings, clock, now: RwLock::new(None) }
+    }
+
+    /// So many were counted: this process has its part of them from now on, whether anybody asks for
+    /// it or not.
+    pub fn stand(&self, standing: Standing, now_us: u64) {
+        let is_told = |epoch: &Arc<Epoch>| !epoch.standing.is_counted;
+        if !self.now.read().as_ref().is_some_and(is_told) {
+            self.epoch(standing, now_us);
+        }
     }
 
     /// Decides a check by this process's part; `None` if it has none, since there is less than one
@@ -172,26 +182,45 @@ impl Shares {
         epoch.map_or(0, |epoch| epoch.states.table.stats().keys)
     }
 
+    /// What a key has left of its part, in thousandths, if this process has or had one.
+    pub fn left_per_mille(&self, check: &Check<'_>, now_us: u64) -> Option<u64> {
+        let epoch = self.now.read().clone()?;
+        let part = epoch.states.part(check.quota)?;
+        let of_part = Check { quota: &part, consistency: Consistency::Exact, ..*check };
+        epoch.begin(&of_part, check.quota, now_us);
+        let left = u128::from(epoch.states.left(&of_part, now_us));
+        u64::try_from(left * 1000 / u128::from(part.limit().max(1))).ok()
+    }
+
     fn epoch(&self, standing: Standing, now_us: u64) -> Arc<Epoch> {
-        let known = |epoch: &Option<Arc<Epoch>>| {
-            epoch.as_ref().filter(|epoch| epoch.standing == standing).map(Arc::clone)
-        };
-        if let Some(epoch) = known(&self.now.read()) {
-            return epoch;
+        let is_it = |epoch: &&Arc<Epoch>| epoch.standing == standing;
+        if let Some(epoch) = self.now.read().as_ref().filter(is_it) {
+            return Arc::clone(epoch);
         }
         let mut now = self.now.write();
-        if let Some(epoch) = known(&now) {
-            return epoch;
+        // Somebody was faster, or has heard more.
+        let is_later = |epoch: &&Arc<Epoch>| is_it(epoch) || epoch.standing.is_after(&standing);
+        if let Some(epoch) = now.as_ref().filter(is_later) {
+            return Arc::clone(epoch);
         }
+        let last = now.take();
         // Who did not serve without a break has nothing left.
-        let before = now.take().filter(|epoch| epoch.standing.since_us == standing.since_us);
-        let from_us = if before.is_some() { now_us } else { standing.since_us };
+        let before = last.as_ref().map(|last| &last.states);
+        let before = before.filter(|before| standing.since_us <= before.from_us).map(Arc::clone);
+        let from_us = match &before {
+            None => standing.since_us,
+            // Who is told so many by a new policy is it from now on.
+            Some(before) if standing.from_us <= before.from_us => now_us,
+            Some(_) => standing.from_us,
+        };
         let table = MemoryStore::new(self.settings, Arc::clone(&self.clock));
         let parts = RwLock::default();
         let states = Arc::new(States { nodes: standing.nodes, from_us, table, parts });
-        let before = before.map(|before| Arc::clone(&before.states));
         let epoch = Arc::new(Epoch { standing, states, before });
         *now = Some(Arc::clone(&epoch));
+        drop(now);
+        // A large table takes its time to go.
+        drop(last);
         epoch
     }
 }
@@ -250,15 +279,19 @@ impl States {
         }
     }
 
-    /// What a key would have left had the while of these, which ended at `until_us`, gone on.
+    /// What a key has left by a part of its own of the while after this, which began at `until_us`.
     fn had(&self, check: &Check<'_>, whole: &Quota, until_us: u64, now_us: u64) -> u64 {
-        let Some(share) = self.part(whole) else { return 0 };
-        let left = self.left(&Check { quota: &share, ..*check }, now_us);
+        // What flows in by the new part; a window's units come back when they would have.
+        let since_us = if whole.bucket().is_some() { until_us } else { now_us };
+        let flown = flown_in(check.quota, since_us, now_us);
+        let Some(share) = self.part(whole) else { return flown };
+        let left = self.left(&Check { quota: &share, ..*check }, since_us);
         // One that nobody asked for in a short while looks as if it had all.
-        match is_young(&share, self.from_us, until_us) {
-            true => left.min(flown_in(&share, self.from_us, now_us)),
+        let left = match is_young(&share, self.from_us, until_us) {
+            true => left.min(flown_in(&share, self.from_us, since_us)),
             false => left,
-        }
+        };
+        left.saturating_add(flown)
     }
 
     fn left(&self, check: &Check<'_>, now_us: u64) -> u64 {
@@ -274,7 +307,7 @@ fn is_young(quota: &Quota, from_us: u64, now_us: u64) -> bool {
         Quota::FixedWindow(window) => from_us / window.size_us() == now_us / window.size_us(),
         Quota::SlidingWindowLog(window) => age_us < window.size_us(),
         Quota::SlidingWindowCounter(window) => age_us < 2 * window.size_us(),
-        _ => quota.bucket().is_some_and(|bucket| age_us < bucket.full_debt() / bucket.drain()),
+        _ => quota.bucket().is_some_and(|of| age_us < of.full_debt().div_ceil(of.drain())),
     }
 }
 

@@ -128,7 +128,7 @@ impl Synced {
         let of_prepaid = cost.min(self.prepaid);
         self.prepaid -= of_prepaid;
         self.spent += cost - of_prepaid;
-        Some(Spent { left, ends_us: u64::MAX })
+        Some(Spent::now(left))
     }
 
     /// Puts back what was spent, because the request was not admitted after all or gives it back;

@@ -82,14 +82,15 @@ impl<C: Clock> AnyStore<C> {
         }
     }
 
-    /// Waits until the store can be asked, or cannot.
-    pub async fn opened(&self) -> Result<(), StoreError> {
+    /// How long this process has to wait for its first part of what is shared, if it does.
+    #[must_use]
+    pub fn begins_in_us(&self) -> Option<u64> {
         match self {
-            Self::Memory(_) => Ok(()),
+            Self::Memory(_) => None,
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.store().opened().await,
+            Self::Redis(store) => store.begins_in_us(),
             #[cfg(feature = "redis")]
-            Self::Shards(store) => store.store().opened().await,
+            Self::Shards(store) => store.begins_in_us(),
         }
     }
 }
@@ -155,6 +156,16 @@ impl<C: Clock> Store for AnyStore<C> {
         }
     }
 
+    async fn opened(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => store.opened().await,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.opened().await,
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.opened().await,
+        }
+    }
+
     fn tell(&self, hears: Arc<dyn Hears>) {
         match self {
             Self::Memory(store) => store.tell(hears),
@@ -167,7 +178,7 @@ impl<C: Clock> Store for AnyStore<C> {
 
     fn nodes(&self) -> Option<u64> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(store) => store.nodes(),
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.nodes(),
             #[cfg(feature = "redis")]
@@ -177,7 +188,7 @@ impl<C: Clock> Store for AnyStore<C> {
 
     fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(store) => store.left_per_mille(check),
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.left_per_mille(check),
             #[cfg(feature = "redis")]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 #[cfg(feature = "redis")]
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use tollkeeper_core::Store;
 use tollkeeper_core::{Clock, StoreError};
 use tollkeeper_engine::{Engine, EngineError, SystemTimer};
 use tollkeeper_memory::MemoryStore;
@@ -149,7 +151,7 @@ mod redis {
             match self {
                 Self::Exact => Hybrid::exact(store, clock),
                 Self::Hybrid { patience, bounds } => {
-                    Hybrid::new(store, clock, patience, chance()).bounded(bounds)
+                    Hybrid::new(store, clock, patience, bounds, chance())
                 }
             }
         }

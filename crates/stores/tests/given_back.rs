@@ -8,7 +8,7 @@ mod until;
 
 use std::time::Duration;
 
-use tollkeeper_core::Amended;
+use tollkeeper_core::{Amended, Store};
 use tollkeeper_engine::{Ask, Source, Target, Verdict};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::Policy;

@@ -1,18 +1,21 @@
 //! What operators ask: which states are stored, and to forget them.
 
-use tollkeeper_core::{Entry, Filter, Store};
+use tollkeeper_core::{Check, Entry, Filter, Quota, Rate, Request, Store};
+use tollkeeper_policy::Policy;
 
 use super::Engine;
-use crate::ask::{Ask, Target};
 use crate::error::EngineError;
-use crate::met::Met;
+use crate::met;
 
 /// How long these calls may take: they look at every key.
 const PATIENCE_US: u64 = 5_000_000;
 
-/// A limit that nobody uses, and that is as new after a microsecond.
-const PROBE: Target<'_> = Target::Inline { limit: "1000000/s", algorithm: None };
+/// A limit that nobody uses: no rule can be called so.
+const PROBE: &str = "(health)";
 const PROBE_KEY: &str = "health";
+
+/// What is charged to it is as new after a microsecond.
+const PROBES_PER_SECOND: u64 = 1_000_000;
 
 /// Keys among which one is looked for that lies on a server. Of 64 servers each misses one server
 /// in 10 to the 28th times.
@@ -25,9 +28,11 @@ impl<S: Store, L: Store> Engine<S, L> {
     pub async fn shard_decides(&self, shard: usize) -> Option<bool> {
         let Some(safety) = &self.safety else { return Some(true) };
         let key = self.probe_key(shard)?;
-        let ask = Ask { target: PROBE, key: Some(&key), cost: 1 };
-        let Ok(met) = Met::find(self.policy(), ask) else { return Some(false) };
-        let Ok(request) = met.request(None) else { return Some(false) };
+        let rate = Rate::new(PROBES_PER_SECOND, 1_000_000);
+        let quota = rate.and_then(|rate| Quota::token_bucket(PROBES_PER_SECOND, rate));
+        let Ok(quota) = quota else { return Some(false) };
+        let request = Request::new([Check::new(PROBE, &quota, &key, 1)], None);
+        let Ok(request) = request else { return Some(false) };
         let call = self.store.decide_one(&request);
         let (guard, name) = (safety.guards.of(shard), || self.store.shard_name(shard));
         Some(guard.call(safety.guards.begin(), name, call).await.is_ok())
@@ -40,11 +45,6 @@ impl<S: Store, L: Store> Engine<S, L> {
         keys.find(|key| self.store.part(key).shard == shard)
     }
 
-    fn rule(&self, name: &str) -> Result<Box<Met>, EngineError> {
-        let ask = Ask { target: Target::Rule(name), key: None, cost: 0 };
-        Met::find(self.policy(), ask)
-    }
-
     /// Shows at most `most` stored states of a rule, or of everything, for a key, or for all.
     pub async fn inspect(
         &self,
@@ -52,8 +52,8 @@ impl<S: Store, L: Store> Engine<S, L> {
         key: Option<&str>,
         most: usize,
     ) -> Result<Vec<Entry>, EngineError> {
-        let met = rule.map(|name| self.rule(name)).transpose()?;
-        let limits = met.as_deref().map(limit_names);
+        let policy = self.policy();
+        let limits = rule.map(|name| limit_names(&policy, name)).transpose()?;
         let call = self.store.inspect(Filter { limits: limits.as_deref(), key }, most);
         match &self.safety {
             None => Ok(call.await?),
@@ -63,8 +63,8 @@ impl<S: Store, L: Store> Engine<S, L> {
 
     /// Forgets the stored states of a rule, or of everything, for a key, or for all.
     pub async fn reset(&self, rule: Option<&str>, key: Option<&str>) -> Result<u64, EngineError> {
-        let met = rule.map(|name| self.rule(name)).transpose()?;
-        let limits = met.as_deref().map(limit_names);
+        let policy = self.policy();
+        let limits = rule.map(|name| limit_names(&policy, name)).transpose()?;
         let filter = Filter { limits: limits.as_deref(), key };
         let call = self.store.reset(filter);
         let Some(safety) = &self.safety else { return Ok(call.await?) };
@@ -76,6 +76,14 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 }
 
-fn limit_names(met: &Met) -> Vec<&str> {
-    met.limits().map(|met| met.limit).collect()
+/// What the limits of a rule are called, those of its tiers too.
+fn limit_names<'a>(policy: &'a Policy, rule: &str) -> Result<Vec<&'a str>, EngineError> {
+    let rule = &policy.rules()[met::number(policy, rule)?];
+    let tiers = rule.tiers().map_or(0, |tiers| tiers.list().len());
+    let every = std::iter::once(None).chain((0..tiers).map(Some));
+    let limits = every.flat_map(|tier| rule.limits_of(tier));
+    let mut names: Vec<&str> = limits.map(|limit| limit.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
 }

@@ -71,15 +71,21 @@ impl<S: Store, L: Store> Engine<S, L> {
         if let Some(fates) = &verdict.inner.decided.apart {
             return self.give_back_apart(verdict, fates, &met).await;
         }
+        // A shadow that would have denied was not charged.
+        let charged = which(&met, |met| {
+            let nth = verdict.inner.met.position(met);
+            let outcomes = verdict.inner.decided.answer.outcomes();
+            nth.and_then(|nth| outcomes.get(nth)).is_some_and(|outcome| outcome.allowed)
+        });
         let change = |met: &MetLimit<'_>| Change::Refund { units: met.cost, charged_at_us };
         match (&self.safety, verdict.source()) {
             // What was charged in this process is given back in this process.
             (Some(safety), Source::Fallback) => {
-                let asked = Asked::of(&self.store, &met, None, Which::ALL);
+                let asked = Asked::of(&self.store, &met, None, charged);
                 whole(safety.fallback.amend(asked, change).await)?;
             }
             _ => {
-                self.amend(&met, change).await?;
+                self.amend_only(&met, charged, change).await?;
             }
         }
         Ok(())
@@ -145,13 +151,21 @@ impl<S: Store, L: Store> Engine<S, L> {
         for met in which.of(met.limits()) {
             safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
         }
-        for ((_, which), _) in shards.iter().zip(&answered).filter(|(_, amended)| amended.is_ok()) {
-            let asked = Asked::of(&self.store, met, None, *which);
-            let _ = safety.fallback.amend(asked, &change).await;
+        for ((_, which), amended) in shards.iter().zip(&answered) {
+            // A permit ends or lasts here whatever the store said: its request has ended, or goes on.
+            let is_permit = |met: MetLimit<'_>| is_of_permit(change(&met));
+            if amended.is_ok() || which.of(met.limits()).all(is_permit) {
+                let asked = Asked::of(&self.store, met, None, *which);
+                let _ = safety.fallback.amend(asked, &change).await;
+            }
         }
         let answered: Vec<Vec<Amended>> = answered.into_iter().collect::<Result<_, _>>()?;
         whole(answered.into_iter().flatten().map(Ok))
     }
+}
+
+fn is_of_permit(change: Change) -> bool {
+    matches!(change, Change::Release { .. } | Change::Renew { .. })
 }
 
 fn amendments<'a>(
@@ -166,6 +180,12 @@ fn amendments<'a>(
         change: change(&met),
         consistency: met.consistency,
     })
+}
+
+/// Those of the limits that are meant.
+pub(super) fn which(met: &Met, is_meant: impl Fn(&MetLimit<'_>) -> bool) -> Which {
+    let meant = met.limits().enumerate().filter(|(_, met)| is_meant(met));
+    meant.fold(Which::NONE, |which, (nth, _)| which.with(nth))
 }
 
 /// As a whole it is done if any was.

@@ -3,16 +3,14 @@
 
 use tollkeeper_core::{Amended, Amendment, Answer, Change, Request, Store, StoreError};
 
-use super::amend::whole;
+use super::amend::{which, whole};
 use super::{Engine, Ready, Safety};
 use crate::error::EngineError;
 use crate::failure::Asked;
 use crate::guard::Deadline;
 use crate::handle::{Handle, OwnedTarget};
 use crate::met::{Met, MetLimit};
-use crate::parts::{
-    Desk, Fate, Piece, Plain, Said, Which, amendments_of, decide, merge, request_of,
-};
+use crate::parts::{Desk, Fate, Piece, Plain, Said, amendments_of, decide, merge, request_of};
 use crate::verdict::{Decided, Verdict};
 
 impl<S: Store, L: Store> Engine<S, L> {
@@ -42,7 +40,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         }
         let decided = decided(request, pieces, &said);
         if !said.iter().any(|said| said.local) {
-            let most_us = ready.met.policy().store().denied_cache_us;
+            let most_us = ready.met.denied_cache_us();
             safety.denied.learn(request.checks(), &decided.answer, deadline.began_us(), most_us);
         }
         Ok(decided)
@@ -57,8 +55,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         met: &Met,
     ) -> Result<(), EngineError> {
         let fate = |met: &MetLimit<'_>| {
-            let same = |other: MetLimit<'_>| other.limit == met.limit && other.key == met.key;
-            verdict.inner.met.limits().position(same).and_then(|nth| fates.get(nth)).copied()
+            verdict.inner.met.position(met).and_then(|nth| fates.get(nth)).copied()
         };
         let some = |local: bool| {
             let meant = |met: &MetLimit<'_>| {
@@ -99,12 +96,6 @@ impl<S: Store, L: Store> Engine<S, L> {
         let there = self.amend_only(met, there, |_| change).await?;
         whole(here.into_iter().chain([Ok(there)]))
     }
-}
-
-/// Those of the limits that are meant.
-fn which(met: &Met, is_meant: impl Fn(&MetLimit<'_>) -> bool) -> Which {
-    let meant = met.limits().enumerate().filter(|(_, met)| is_meant(met));
-    meant.fold(Which::NONE, |which, (nth, _)| which.with(nth))
 }
 
 fn decided(request: &Request<'_>, pieces: &[Piece], said: &[Said]) -> Decided {

@@ -77,7 +77,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         &self,
         encounter: Encounter,
     ) -> Result<Result<Judgement, EngineError>, Undecided> {
-        let ready = match readied(encounter, None) {
+        let ready = match self.readied(encounter, None) {
             Ok(Either::Ready(ready)) => ready,
             Ok(Either::Judged(judgement)) => return Ok(Ok(judgement)),
             Err(error) => return Ok(Err(error)),
@@ -96,10 +96,33 @@ impl<S: Store, L: Store> Engine<S, L> {
         encounter: Encounter,
         ttl_us: Option<u64>,
     ) -> Result<Judgement, EngineError> {
-        match readied(encounter, Some(ttl_us.unwrap_or(DEFAULT_RESERVATION_US)))? {
+        match self.readied(encounter, Some(ttl_us.unwrap_or(DEFAULT_RESERVATION_US)))? {
             Either::Ready(ready) => self.decide(ready).await.map(Judgement::Decided),
             Either::Judged(judgement) => Ok(judgement),
         }
+    }
+
+    fn readied(
+        &self,
+        encounter: Encounter,
+        reserve_for_us: Option<u64>,
+    ) -> Result<Either, EngineError> {
+        let Encounter { policy, meeting } = encounter;
+        let denial = meeting.denial();
+        // Of those that deny it the first one does; each shadow would have.
+        for denied in meeting.denied.iter().filter(|it| it.shadow || Some(*it) == denial) {
+            self.observer.lacked(policy.rules()[denied.rule].name(), denied.shadow);
+        }
+        if let Some(denied) = denial {
+            let rule = &policy.rules()[denied.rule];
+            let part = rule.key().get(denied.part).map(ToString::to_string).unwrap_or_default();
+            return Ok(Either::Judged(Judgement::Missing { rule: rule.name().to_owned(), part }));
+        }
+        if meeting.met.is_empty() {
+            return Ok(Either::Judged(Judgement::Free));
+        }
+        let met = Met::of_meeting(policy, meeting);
+        Ok(Either::Ready(ready(met, reserve_for_us, |met| (met.owned(), String::new()))?))
     }
 }
 
@@ -107,18 +130,4 @@ impl<S: Store, L: Store> Engine<S, L> {
 enum Either {
     Ready(Ready),
     Judged(Judgement),
-}
-
-fn readied(encounter: Encounter, reserve_for_us: Option<u64>) -> Result<Either, EngineError> {
-    let Encounter { policy, meeting } = encounter;
-    if let Some(denied) = meeting.denial() {
-        let rule = &policy.rules()[denied.rule];
-        let part = rule.key().get(denied.part).map(ToString::to_string).unwrap_or_default();
-        return Ok(Either::Judged(Judgement::Missing { rule: rule.name().to_owned(), part }));
-    }
-    if meeting.met.is_empty() {
-        return Ok(Either::Judged(Judgement::Free));
-    }
-    let met = Met::of_meeting(policy, meeting);
-    Ok(Either::Ready(ready(met, reserve_for_us, |met| (met.owned(), String::new()))?))
 }

@@ -1,7 +1,8 @@
 //! Permits, reservations and refunds when the store gives no answer.
 
 use tollkeeper_core::Amended;
-use tollkeeper_engine::{Ask, EngineError, Handle, Source, Target};
+use tollkeeper_engine::{Ask, EngineError, Handle, Judgement, Source, Target};
+use tollkeeper_policy::{Attributes, Policy};
 use tollkeeper_testkit::faulty::Mood;
 
 use crate::kit::{Bench, ready};
@@ -44,6 +45,51 @@ fn a_permit_of_the_store_is_given_back_there_and_here() {
     bench.mood(Mood::Refusing);
     assert!(permit(&bench).is_some(), "the one that was given back");
     assert!(permit(&bench).is_none());
+}
+
+/// What this process remembers of a permit went by what the store said: of requests that ended while
+/// it was away the permits were held here until their leases ended, and nobody else got one.
+#[test]
+fn a_permit_of_the_store_ends_or_lasts_here_though_the_store_is_away() {
+    let bench = Bench::new(POLICY);
+    let held = [permit(&bench).unwrap(), permit(&bench).unwrap()];
+    bench.mood(Mood::Refusing);
+    ready(bench.engine.release(&held[0])).unwrap_err();
+    assert!(permit(&bench).is_some() && permit(&bench).is_none());
+    // The other one's request goes on for longer than a lease.
+    let bench = Bench::new(POLICY);
+    let held = permit(&bench).unwrap();
+    bench.mood(Mood::Refusing);
+    for _ in 0..3 {
+        bench.clock.advance(1_800_000_000);
+        ready(bench.engine.renew(&held)).unwrap_err();
+    }
+    assert!(permit(&bench).is_some() && permit(&bench).is_none());
+}
+
+/// A rule that the new policy lacks kept what the others held.
+#[test]
+fn a_handle_is_good_for_the_rules_that_are_left() {
+    let file = |more: &str| {
+        format!(
+            "rules: {{ few: {{ key: user, concurrency: {{ max_in_flight: 1, lease: 1h }} }}{more} }}"
+        )
+    };
+    let both = ", other: { key: user, concurrency: { max_in_flight: 9, lease: 1h } }";
+    let bench = Bench::new(&file(both));
+    let request = Attributes::from_pairs([("user", "alice")]).unwrap();
+    let judge = || ready(bench.engine.judge(bench.engine.meet(&request))).unwrap();
+    let Judgement::Decided(first) = judge() else { panic!() };
+    bench.engine.reload(Policy::parse(&file(""), &|_| None).unwrap()).unwrap();
+    let handle = first.handle().unwrap();
+    assert_eq!(ready(bench.engine.renew(handle)), Ok(DONE));
+    assert_eq!(ready(bench.engine.release(handle)), Ok(DONE));
+    let Judgement::Decided(second) = judge() else { panic!() };
+    assert!(second.allowed());
+    let gone = "rules: { new: { limit: 1/s } }";
+    bench.engine.reload(Policy::parse(gone, &|_| None).unwrap()).unwrap();
+    let unknown = ready(bench.engine.release(handle));
+    assert!(matches!(unknown, Err(EngineError::UnknownRule { .. })), "{unknown:?}");
 }
 
 #[test]

@@ -79,6 +79,30 @@ fn people_hear_once_that_it_went_and_once_that_it_is_back_and_after_how_long() {
     assert_eq!(*bench.heard.decided.lock().unwrap(), 2000);
 }
 
+/// Clients that hang up before the deadline taught it nothing, and each of them waited in vain.
+#[test]
+fn a_silent_store_is_found_out_also_by_callers_who_do_not_wait() {
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Silent);
+    for _ in 0..5 {
+        let mut begun = bench.begin("api", "alice");
+        assert!(begun.poll().is_none());
+        bench.timer.advance(10_000);
+    }
+    assert_eq!(bench.engine.health().breaker, BreakerState::Open);
+    let changes = bench.heard.changes.lock().unwrap();
+    let reason = "nobody waited for the answer".to_owned();
+    assert_eq!(*changes, [StoreChange::Down { reason }]);
+    // Who leaves sooner says nothing.
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Silent);
+    for _ in 0..1000 {
+        assert!(bench.begin("api", "alice").poll().is_none());
+        bench.timer.advance(10);
+    }
+    assert_eq!(bench.engine.health().breaker, BreakerState::Closed);
+}
+
 #[test]
 fn health_tells_for_how_long() {
     let bench = Bench::new(POLICY);

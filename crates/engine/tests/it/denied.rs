@@ -49,7 +49,7 @@ fn it_is_told_as_such_and_its_retry_comes_nearer() {
     bench.exhaust("window", "alice");
     bench.pass(100_000);
     let verdict = bench.at_once("window", "alice");
-    assert_eq!((verdict.source(), verdict.source().name()), (Source::Cache, "cache"));
+    assert_eq!((verdict.source(), verdict.source().name()), (Source::Cache, "denied_cache"));
     let decision = verdict.decision();
     assert_eq!((decision.retry_after_us, decision.remaining), (Some(900_000), 0));
     assert_eq!(verdict.handle(), None);

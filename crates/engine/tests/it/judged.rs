@@ -107,3 +107,59 @@ fn an_answer_of_a_kind_that_is_refunded_gives_back_under_those_rules_alone() {
         assert_eq!(remaining(&decided(&bench, &pairs)), [("per-ip", 98), ("per-key", 6)]);
     }
 }
+
+/// It was taken off a shadow's count, which had not counted the request.
+#[test]
+fn a_shadow_that_would_have_denied_gives_nothing_back() {
+    let file = "rules: { seen: { shadow: true, algorithm: sliding_window_log, limit: 2/day, refund_on: [5xx] } }";
+    let bench = Bench::new(file);
+    for left in [1, 0, 0, 0] {
+        let verdict = decided(&bench, &[("path", "/")]);
+        assert_eq!(remaining(&verdict), [("seen", left)]);
+        if !verdict.limits().all(|limit| limit.outcome.allowed) {
+            ready(bench.engine.refund_on(&verdict, 500)).unwrap();
+        }
+    }
+}
+
+/// Only the limits of those without a tier were found by their rule's name.
+#[test]
+fn a_rule_is_reset_with_the_limits_of_its_tiers() {
+    let file = "
+rules:
+  api:
+    key: user
+    limits: [20/s, 5000/day]
+    tiers: { by: attribute:plan, limits: { pro: [200/s, 1000000/30d] } }
+";
+    let bench = Bench::new(file);
+    let pro = [("user", "alice"), ("plan", "pro")];
+    let mut names: Vec<String> =
+        decided(&bench, &pro).limits().map(|limit| limit.name.to_owned()).collect();
+    let shown = ready(bench.engine.inspect(Some("api"), Some("alice"), 9)).unwrap();
+    let mut found: Vec<String> = shown.into_iter().map(|entry| entry.limit).collect();
+    names.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, names);
+    assert_eq!(ready(bench.engine.reset(Some("api"), Some("alice"))), Ok(2));
+    let left: Vec<u64> = decided(&bench, &pro).limits().map(|it| it.outcome.remaining).collect();
+    assert_eq!(left, [199, 999_999]);
+}
+
+#[test]
+fn whoever_lacks_what_is_counted_by_is_heard_of() {
+    let file = "
+rules:
+  seen: { key: ip, when_missing: deny, shadow: true, limit: 9/s }
+  first: { key: user, when_missing: deny, limit: 9/s }
+  second: { key: user, when_missing: deny, limit: 9/s }
+";
+    let bench = Bench::new(file);
+    let lacked = || std::mem::take(&mut *bench.heard.lacked.lock().unwrap());
+    assert!(matches!(judge(&bench, &[("path", "/")]), Judgement::Missing { .. }));
+    assert_eq!(lacked(), [("seen".to_owned(), true), ("first".to_owned(), false)]);
+    assert!(matches!(judge(&bench, &[("user", "alice")]), Judgement::Decided(_)));
+    assert_eq!(lacked(), [("seen".to_owned(), true)]);
+    assert!(matches!(judge(&bench, &[("user", "a"), ("ip", "1.2.3.4")]), Judgement::Decided(_)));
+    assert!(lacked().is_empty());
+}

@@ -29,11 +29,16 @@ pub(crate) struct Heard {
     pub(crate) changes: Mutex<Vec<StoreChange>>,
     pub(crate) states: Mutex<usize>,
     pub(crate) decided: Mutex<usize>,
+    pub(crate) lacked: Mutex<Vec<(String, bool)>>,
 }
 
 impl Observer for Heard {
     fn decided(&self, _verdict: &Verdict) {
         *self.decided.lock().unwrap() += 1;
+    }
+
+    fn lacked(&self, rule: &str, shadow: bool) {
+        self.lacked.lock().unwrap().push((rule.to_owned(), shadow));
     }
 
     fn store_changed(&self, _shard: &str, change: &StoreChange) {

@@ -58,6 +58,7 @@ fn what_of_the_store_cannot_change_is_refused_by_name() {
     for (settings, field) in [
         ("url: redis://localhost", "store.url"),
         ("prefix: other", "store.prefix"),
+        ("count_nodes: true", "store.count_nodes"),
         ("colocate: first", "store.colocate"),
         ("connections: 7", "store.connections"),
         ("max_keys: 7", "store.max_keys"),

@@ -28,8 +28,11 @@ impl<'a, S: Store + 'static> Held<'a, S> {
         self.checks.extend(decided.spent.map(|spent| (*check, spent, at_us)));
     }
 
-    fn is_charged(&self) -> bool {
-        self.checks.iter().any(|(check, ..)| check.cost > 0)
+    /// Since when any of it is charged, if it was spent at `now_us`. Units that were drawn before have
+    /// been flowing in again since then.
+    fn charged_at_us(&self, now_us: u64) -> Option<u64> {
+        let charged = self.checks.iter().filter(|(check, ..)| check.cost > 0);
+        charged.map(|(_, spent, _)| spent.at_us.min(now_us)).min()
     }
 
     fn keep(mut self) {
@@ -63,7 +66,8 @@ impl<S: Store + 'static> Hybrid<S> {
             self.count_nodes();
             return self.members.place(now_us);
         };
-        Place::Serves(Standing { nodes: nodes.into(), since_us: self.since_us })
+        let (nodes, since_us) = (nodes.into(), self.since_us);
+        Place::Serves(Standing { nodes, is_counted: false, from_us: since_us, since_us })
     }
 
     /// Decides a check, if it can be decided here.
@@ -79,8 +83,7 @@ impl<S: Store + 'static> Hybrid<S> {
         };
         match self.shares.take(check, ticket, standing, now_us) {
             Ok(Some(outcome)) => {
-                let spent = Spent { left: outcome.remaining, ends_us: u64::MAX };
-                let spent = outcome.allowed.then_some(spent);
+                let spent = outcome.allowed.then_some(Spent::now(outcome.remaining));
                 Taken::Decided(Decided { outcome, spent, store_us: None })
             }
             // Less than one for each is the store's to hand out.
@@ -157,8 +160,8 @@ impl<S: Store + 'static> Hybrid<S> {
         let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
         let mut answer = Answer::new(now_us, charged, outcomes);
         if answer.allowed {
-            let charged_at_us = held.is_charged().then_some(now_us);
-            answer.charged_at_us = answer.charged_at_us.or(charged_at_us);
+            let charged = [answer.charged_at_us, held.charged_at_us(now_us)];
+            answer.charged_at_us = charged.into_iter().flatten().min();
             held.keep();
         }
         Ok(answer)
@@ -194,11 +197,10 @@ impl<S: Store + 'static> Hybrid<S> {
 fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) -> Answer {
     let store_us = here.iter().find_map(|decided| decided.store_us).unwrap_or(now_us);
     let outcomes = here.iter().map(|decided| decided.outcome);
-    let mut answer = Answer::new(store_us, held.is_charged(), outcomes);
+    let mut answer = Answer::new(store_us, false, outcomes);
     if answer.allowed {
+        answer.charged_at_us = held.charged_at_us(store_us);
         held.keep();
-    } else {
-        answer.charged_at_us = None;
     }
     answer
 }
@@ -220,7 +222,8 @@ fn is_taken_here(check: &Check<'_>, reservation: Option<Ticket>) -> bool {
 
 /// What a limit says of which this process has no part yet.
 fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
-    let (allowed, retry_after_us) = (check.cost == 0, Some(us));
+    let allowed = check.cost == 0;
+    let retry_after_us = Some(if allowed { 0 } else { us });
     let outcome =
         Outcome { allowed, retry_after_us, reset_after_us: us, here: true, ..unknown(check) };
     Decided { outcome, spent: None, store_us: None }

@@ -41,7 +41,7 @@ impl<S: Store + 'static> Hybrid<S> {
         let (mut now_us, mut is_denied) = (0, false);
         for group in &groups {
             let checks = group.which.iter().map(|nth| rest[*nth].check(only_look || is_denied));
-            let request = Request::new(checks, ticket)
+            let request = Request::of_parts(checks, ticket)
                 .map_err(|error| StoreError::did_not_run(error.to_string()));
             let answer = match request {
                 Ok(request) => self.local.store.decide_one(&request).await,
@@ -50,7 +50,7 @@ impl<S: Store + 'static> Hybrid<S> {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
-                    self.give_back(rest, &charged, ticket).await;
+                    self.give_back(rest, &charged, &outcomes, ticket).await;
                     return Err(error);
                 }
             };
@@ -62,7 +62,7 @@ impl<S: Store + 'static> Hybrid<S> {
             }
         }
         if is_denied {
-            self.give_back(rest, &charged, ticket).await;
+            self.give_back(rest, &charged, &outcomes, ticket).await;
             charged.clear();
         }
         let missing = || StoreError::may_have_run("the store told nothing of a limit");
@@ -93,12 +93,15 @@ impl<S: Store + 'static> Hybrid<S> {
         &self,
         rest: &[ToDecide<'_>],
         charged: &[(&Group, u64)],
+        outcomes: &[Option<Outcome>],
         ticket: Option<Ticket>,
     ) {
         let reserved = ticket.filter(|ticket| ticket.reserve_for_us.is_some());
         let mut amendments: SmallVec<[Amendment<'_>; 4]> = SmallVec::new();
         for (group, at_us) in charged {
-            for nth in &group.which {
+            // A shadow that would have denied was not charged.
+            let is_charged = |nth: &&usize| outcomes[**nth].is_some_and(|outcome| outcome.allowed);
+            for nth in group.which.iter().filter(is_charged) {
                 let Check { limit, quota, key, cost, consistency, .. } = rest[*nth].check(false);
                 let change = match reserved {
                     Some(Ticket { id, .. }) => Change::Settle { id, actual: 0 },

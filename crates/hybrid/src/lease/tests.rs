@@ -38,11 +38,11 @@ fn a_key_that_is_not_busy_is_the_stores() {
 fn what_was_drawn_is_spent_to_the_last_and_not_beyond() {
     let mut lease = holding(&TERMS, 3, 0);
     let ends_us = 2 * PERIOD_US - 2 * PERIOD_US / 1000;
-    let spent = Spent { left: 1, ends_us };
+    let spent = Spent { left: 1, ends_us, at_us: 5 };
     assert_eq!(lease.ask(&TERMS, 2, 1).told, Told::Admitted(spent));
     assert_eq!(lease.spend(2, 1), None, "one is not two");
     lease.put_back(1, spent, 1);
-    assert_eq!(lease.spend(2, 1), Some(Spent { left: 0, ends_us }));
+    assert_eq!(lease.spend(2, 1), Some(Spent { left: 0, ends_us, at_us: 5 }));
     assert_eq!(lease.spend(1, 1), None);
 }
 

@@ -7,6 +7,7 @@ mod counted;
 mod hoarder;
 mod leases;
 mod node;
+mod refunds;
 mod remaining;
 mod reserved;
 mod shares;

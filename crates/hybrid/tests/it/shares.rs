@@ -1,9 +1,20 @@
 //! Processes that have parts of a limit never admit more than the limit, however many come and go.
 
-#![allow(clippy::cast_precision_loss, reason = "numbers of requests are small")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "numbers of requests are small"
+)]
 
-use tollkeeper_core::{Quota, Rate};
-use tollkeeper_testkit::fleet::{Dated, Scenario, Spread, run};
+use std::sync::Arc;
+
+use tollkeeper_core::{Check, Clock, ManualClock, Quota, Rate};
+use tollkeeper_hybrid::share::Standing;
+use tollkeeper_hybrid::shares::Shares;
+use tollkeeper_memory::Settings;
+use tollkeeper_testkit::dice::Dice;
+use tollkeeper_testkit::fleet::judge::excess;
+use tollkeeper_testkit::fleet::{Dated, Scenario, Skew, Spread, run};
 
 use crate::sharing::Sharing;
 
@@ -73,4 +84,90 @@ fn when_all_are_asked_alike_nothing_is_wasted() {
             assert!(report.calls <= 2 * 62 * nodes as u64, "{named}: {} calls", report.calls);
         }
     }
+}
+
+/// Processes that come and go all at once, and each of which knows of it at that moment.
+struct Crowd {
+    shares: Vec<(Shares, u64)>,
+    from_us: u64,
+}
+
+impl Crowd {
+    /// So many are there from now on: those that were, as far as they go, and new ones.
+    fn become_of(&mut self, nodes: usize, now_us: u64) {
+        self.shares.truncate(nodes);
+        while self.shares.len() < nodes {
+            let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(now_us));
+            self.shares.push((Shares::new(Settings::default(), clock), now_us));
+        }
+        self.from_us = now_us;
+        (0..nodes).for_each(|nth| self.shares[nth].0.stand(self.standing(nth), now_us));
+    }
+
+    fn standing(&self, nth: usize) -> Standing {
+        let (nodes, since_us) = (self.shares.len() as u64, self.shares[nth].1);
+        Standing { nodes, is_counted: true, from_us: self.from_us, since_us }
+    }
+
+    fn admits(&self, nth: usize, quota: &Quota, key: &str, cost: u64, now_us: u64) -> bool {
+        let check = Check::new("api", quota, key, cost);
+        let taken = self.shares[nth].0.take(&check, None, self.standing(nth), now_us);
+        taken.unwrap().is_some_and(|outcome| outcome.allowed)
+    }
+
+    /// Everything that a process has left.
+    fn drain(&self, nth: usize, quota: &Quota, now_us: u64) -> u64 {
+        let admits = |_: &u64| self.admits(nth, quota, "a", 1, now_us);
+        (0..=quota.limit()).take_while(admits).count() as u64
+    }
+}
+
+/// A key that nobody asked for after the number had changed went on as a part of the old size: of a
+/// thousand a minute, one process used all, and half a minute after a second had come they had 1725
+/// together.
+#[test]
+fn a_part_is_smaller_also_for_keys_that_are_asked_for_later() {
+    const MINUTE_US: u64 = 60_000_000;
+    let quota = Quota::token_bucket(1_000, Rate::new(1_000, MINUTE_US).unwrap()).unwrap();
+    let mut crowd = Crowd { shares: Vec::new(), from_us: 0 };
+    crowd.become_of(1, 0);
+    assert_eq!(crowd.drain(0, &quota, MINUTE_US), 1_000);
+    crowd.become_of(2, MINUTE_US);
+    let half_us = MINUTE_US + MINUTE_US / 2;
+    assert_eq!([0, 1].map(|nth| crowd.drain(nth, &quota, half_us)), [250, 250]);
+}
+
+#[test]
+fn nobody_is_over_whoever_is_asked_when_the_number_has_changed() {
+    let mut admitted = 0;
+    for quota in quotas() {
+        for seed in 0..60 {
+            let mut dice = Dice::new(seed);
+            let mut crowd = Crowd { shares: Vec::new(), from_us: 0 };
+            let begun_us = Skew::default().shows_us(0);
+            let mut now_us = begun_us;
+            crowd.become_of(1 + dice.below(4) as usize, now_us);
+            let mut log: [Vec<(u64, u64)>; 3] = Default::default();
+            for _ in 0..300 {
+                // Some keys rest for long, and some moments see many requests.
+                now_us += if dice.one_in(3) { dice.below(4_000_000) } else { dice.below(2_000) };
+                if dice.one_in(20) {
+                    crowd.become_of(1 + dice.below(6) as usize, now_us);
+                }
+                let key = dice.below(3) as usize;
+                let nth = dice.below(crowd.shares.len() as u64) as usize;
+                for cost in [quota.limit() / 3, quota.limit() / 17, 1] {
+                    if crowd.admits(nth, &quota, ["a", "b", "c"][key], cost, now_us) {
+                        log[key].push((now_us - begun_us, cost));
+                        admitted += cost;
+                    }
+                }
+            }
+            for log in &log {
+                let over = excess(&quota, log, Skew::default()).unwrap();
+                assert_eq!(over, 0, "seed {seed}: {}", quota.algorithm());
+            }
+        }
+    }
+    assert!(admitted > 1_000_000, "{admitted}");
 }

@@ -87,6 +87,9 @@ impl Node for Sharing {
             (For::Renew, Reply::Amended(_)) => self.take(1, true, sent_us, calls),
             (For::Take { is_new }, Reply::Decided { outcome, .. }) if outcome.allowed => {
                 self.count.heard(MOST - outcome.remaining, is_new, sent_us, now_us);
+                if let Place::Serves(standing) = self.count.place(now_us) {
+                    self.shares.stand(standing, now_us);
+                }
             }
             _ => {}
         }

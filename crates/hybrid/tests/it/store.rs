@@ -77,6 +77,16 @@ pub(crate) struct Scene {
     pub(crate) consistency: Consistency,
 }
 
+/// A process with tables of these bounds.
+pub(crate) fn node(
+    common: &Common,
+    clock: &Passing,
+    bounds: Settings,
+    chance: u32,
+) -> Hybrid<Common> {
+    Hybrid::new(common.clone(), Arc::new(clock.clone()), PATIENCE, bounds, chance)
+}
+
 /// A thousand a second.
 pub(crate) const PER_SECOND: u64 = 1_000;
 
@@ -85,8 +95,7 @@ impl Scene {
         let clock = Passing(Instant::now());
         let table = MemoryStore::new(Settings::default(), clock.clone());
         let common = Common(Arc::new(FaultyStore::new(table)));
-        let node =
-            |nth| Hybrid::new(common.clone(), Arc::new(clock.clone()), PATIENCE, nth * 77_777_777);
+        let node = |nth| node(&common, &clock, Settings::default(), nth * 77_777_777);
         let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
         let quota = Quota::token_bucket(PER_SECOND, rate).unwrap();
         let consistency = Consistency::lease(&quota, nodes.into(), None).unwrap();
@@ -129,7 +138,7 @@ impl Scene {
 fn what_is_not_leased_is_as_the_store_has_it() {
     let harness = Ready::new(|clock| {
         let table = MemoryStore::new(Settings::default(), clock.clone());
-        Hybrid::new(table, Arc::new(clock), PATIENCE, 0)
+        Hybrid::new(table, Arc::new(clock), PATIENCE, Settings::default(), 0)
     });
     suite::run(&harness, 10).unwrap_or_else(|failures| panic!("{failures}"));
 }

@@ -10,7 +10,7 @@ use tollkeeper_core::{
 use tollkeeper_memory::Settings;
 use tollkeeper_testkit::faulty::Mood;
 
-use crate::store::{PER_SECOND, Scene};
+use crate::store::{PER_SECOND, Scene, node};
 
 const PERIOD_US: u64 = 100_000;
 
@@ -207,9 +207,8 @@ async fn a_permit_and_a_share_are_decided_together() {
 async fn tables_of_parts_have_the_bounds_that_are_set() {
     let mut scene = shared(1);
     let bounds = Settings { max_keys: 2, when_full: WhenFull::Deny, names: false };
-    let node = scene.nodes.remove(0).bounded(bounds);
-    node.count_nodes();
-    scene.nodes.push(node);
+    scene.nodes[0] = node(&scene.common, &scene.clock, bounds, 0);
+    scene.nodes[0].count_nodes();
     pass(5_000_000).await;
     let mut allowed = Vec::new();
     for key in ["a", "b", "c", "a"] {
@@ -220,4 +219,36 @@ async fn tables_of_parts_have_the_bounds_that_are_set() {
     assert_eq!(scene.nodes[0].inspect(of(Some("b")), 9).await.unwrap().len(), 1);
     assert_eq!(scene.nodes[0].reset(of(Some("b"))).await.unwrap(), 1);
     assert!(scene.ask(0, Check { key: "c", ..scene.check() }).await.unwrap().allowed);
+}
+
+/// A process that lost the store began its own limiter full, whatever it had used of its part.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_part_is_known_when_the_store_is_not_there() {
+    let scene = shared(1);
+    pass(10_000_000).await;
+    assert!(
+        scene.ask(0, Check { cost: PER_SECOND * 3 / 4, ..scene.check() }).await.unwrap().allowed
+    );
+    assert_eq!(scene.nodes[0].left_per_mille(&scene.check()), Some(250));
+    scene.common.0.set(Mood::Refusing);
+    pass(400_000).await;
+    assert_eq!(scene.nodes[0].left_per_mille(&scene.check()), Some(650));
+    pass(20_000_000).await;
+    assert_eq!(scene.nodes[0].left_per_mille(&scene.check()), Some(1000));
+}
+
+/// A new policy that says how many there are gave every key a full part once more.
+#[tokio::test(start_paused = true)]
+async fn who_is_told_the_number_after_it_was_counted_has_what_was_left() {
+    let mut scene = shared(1);
+    pass(10_000_000).await;
+    let all = Check { cost: PER_SECOND, ..scene.check() };
+    assert!(scene.ask(0, all).await.unwrap().allowed);
+    scene.consistency = Consistency::share(&scene.quota, Some(1)).unwrap();
+    assert!(!scene.ask(0, Check { cost: 2, ..scene.check() }).await.unwrap().allowed);
+    // It goes on to be counted, which is no reason to begin anew.
+    pass(5_000_000).await;
+    assert!(scene.ask(0, Check { cost: PER_SECOND, ..scene.check() }).await.unwrap().allowed);
+    pass(400_000).await;
+    assert_eq!(scene.nodes[0].left_per_mille(&scene.check()), Some(400));
 }
