@@ -35,7 +35,7 @@ ask() { # key times
   for nth in $(seq "$2"); do
     if [ $((nth % 2)) = 1 ]; then name=one url=$one; else name=two url=$two; fi
     answer=$(curl -s "$url/v1/check" -d "{\"rule\":\"api\",\"key\":\"$1\"}")
-    field() { sed "s/.*\"$1\":\"\{0,1\}\([a-z0-9]*\).*/\1/" <<< "${answer%%\"limits\"*}"; }
+    field() { sed "s/.*\"$1\":\"\{0,1\}\([a-z0-9_]*\).*/\1/" <<< "${answer%%\"limits\"*}"; }
     case $(field allowed) in true) told=allowed ;; *) told=denied ;; esac
     printf '  %2d  asked %s  %-8s remaining %-3s by the %s\n' \
       "$nth" "$name" "$told" "$(field remaining)" "$(field source)"

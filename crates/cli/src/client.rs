@@ -26,6 +26,7 @@ pub(crate) struct Reply {
 /// Sends one request.
 pub(crate) async fn send(method: Method, url: &str, body: String) -> Result<Reply, Failure> {
     let uri: Uri = url.parse().map_err(|_| bad_url(url))?;
+    let url = &shown(url);
     if uri.scheme_str() != Some("http") || uri.host().is_none() {
         return Err(bad_url(url));
     }
@@ -54,5 +55,35 @@ pub(crate) async fn send(method: Method, url: &str, body: String) -> Result<Repl
 }
 
 fn bad_url(url: &str) -> Failure {
+    let url = shown(url);
     Failure::told(format!("`--url` is `{url}`; expected one such as http://127.0.0.1:8080"))
+}
+
+/// A URL without the user and the password that may stand in it.
+fn shown(url: &str) -> String {
+    let begins = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(begins);
+    let ends = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..ends].rfind('@') {
+        Some(at) => format!("{scheme}{}", &rest[at + 1..]),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_is_not_told() {
+        for (url, told) in [
+            ("http://u:secret@127.0.0.1:1/v1?x=@", "http://127.0.0.1:1/v1?x=@"),
+            ("http://a@b:secret@host", "http://host"),
+            ("u:secret@host/x", "host/x"),
+            ("http://host/a@b", "http://host/a@b"),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(shown(url), told);
+        }
+    }
 }

@@ -105,13 +105,22 @@ pub(crate) fn table_within(
     table(&head.iter().map(String::as_str).collect::<Vec<_>>(), lines)
 }
 
-/// A time as a person reads it: two units at most, and thousandths below a minute.
+/// A time as a person reads it: two units at most, and thousandths below a minute. It is rounded up:
+/// who waits for so long has waited long enough.
 pub(crate) fn human(us: u64) -> String {
+    let step_us = match us / 1_000_000 {
+        0 if us < 1_000 => 1,
+        0..60 => 1_000,
+        60..3_600 => 1_000_000,
+        3_600..86_400 => 60_000_000,
+        _ => 3_600_000_000,
+    };
+    let us = us.div_ceil(step_us).saturating_mul(step_us);
     let (seconds, below_us) = (us / 1_000_000, us % 1_000_000);
     match seconds {
         0 if us == 0 => "0s".to_owned(),
         0 if us < 1_000 => format!("{us}us"),
-        0 => format!("{}ms", us.div_ceil(1_000)),
+        0 => format!("{}ms", us / 1_000),
         1..60 if below_us == 0 => format!("{seconds}s"),
         1..60 => format!("{seconds}.{:03}s", below_us / 1_000),
         60..3_600 => two(seconds, 60, "m", "s"),
@@ -153,6 +162,12 @@ mod tests {
             (90_000_000, "1m 30s"),
             (3_600_000_000, "1h"),
             (93_600_000_000, "1d 2h"),
+            (999_001, "1s"),
+            (59_999_001, "1m"),
+            (7_199_000_000, "2h"),
+            (86_399_000_001, "1d"),
+            (86_400_000_001, "1d 1h"),
+            (u64::MAX, "213503982d 8h"),
         ] {
             assert_eq!(human(us), told);
         }

@@ -63,13 +63,26 @@ impl Incoming {
         let _ = stream.set_nodelay(true);
         let arrival = Arrival { peer, secure: certificate.is_some(), _place: Arc::new(place) };
         let handler = Handler { arrival, answerer, tunnels };
-        let Some(certificate) = certificate else {
-            return speak(stream, handler, closing).await;
-        };
-        let shaking = certificate.acceptor().accept(stream);
-        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_PATIENCE, shaking).await {
-            speak(stream, handler, closing).await;
-        }
+        greet(stream, certificate.as_deref(), handler, closing).await;
+    }
+}
+
+/// Answers the requests of a stream, by TLS where there is a certificate.
+async fn greet<T>(
+    stream: T,
+    certificate: Option<&Certificate>,
+    handler: Handler,
+    closing: watch::Receiver<bool>,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = Patient::new(stream);
+    let Some(certificate) = certificate else {
+        return speak(stream, handler, closing).await;
+    };
+    let shaking = certificate.acceptor().accept(stream);
+    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_PATIENCE, shaking).await {
+        speak(stream, handler, closing).await;
     }
 }
 
@@ -82,7 +95,7 @@ where
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let arrival = Arrival { peer, secure: false, _place: Arc::new(place) };
     let (_open, closing) = watch::channel(false);
-    speak(stream, Handler { arrival, answerer, tunnels: false }, closing).await;
+    greet(stream, None, Handler { arrival, answerer, tunnels: false }, closing).await;
 }
 
 /// Whoever closes waits until this has ended, and with it the listening.
@@ -97,7 +110,7 @@ where
         // Our own answers are short: copied behind their heads they go out cheaper than in two
         // pieces. What comes through the gateway can be long, and is not copied.
         .writev(handler.tunnels)
-        .serve_connection(TokioIo::new(Patient::new(stream)), handler)
+        .serve_connection(TokioIo::new(stream), handler)
         .with_upgrades();
     let mut connection = pin!(connection);
     let news = closing.clone();
@@ -140,5 +153,77 @@ impl hyper::service::Service<Request<IncomingBody>> for Handler {
             request.extensions_mut().insert(self.arrival.clone());
         }
         self.answerer.call(request, self.arrival.peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::routing::get;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{Instant, timeout};
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+    use tollkeeper_policy::Tls;
+
+    use super::*;
+
+    /// What is on its way between the two ends, as a small receive buffer has it.
+    const ON_THE_WAY: usize = 2 * 1024;
+
+    /// Less than TLS takes at once, so that no write ever waits.
+    const ANSWER: usize = 48 * 1024;
+
+    /// A client that has sent a request by TLS, and the connection at our end.
+    async fn asked() -> (TlsStream<DuplexStream>, impl Future<Output = ()>) {
+        let files = tollkeeper_testkit::tls::Tls::new().unwrap();
+        let tls = Tls { certificate: files.certificate().into(), key: files.key().into() };
+        let certificate = Certificate::open(&tls).unwrap();
+        let (theirs, ours) = duplex(ON_THE_WAY);
+        let router = Router::new().route("/", get(async || "x".repeat(ANSWER)));
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let arrival = Arrival { peer, secure: true, _place: Arc::new(place) };
+        let answerer = Answerer { router, check: None };
+        let handler = Handler { arrival, answerer, tunnels: false };
+        let serving = tokio::spawn(async move {
+            let (_open, closing) = watch::channel(false);
+            greet(ours, Some(&certificate), handler, closing).await;
+        });
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(files.ca()).unwrap()).unwrap();
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let mut client = TlsConnector::from(Arc::new(config)).connect(name, theirs).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+        (client, async { serving.await.unwrap() })
+    }
+
+    /// TLS had taken the whole answer, and only writes were timed: such a client kept its place.
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_nothing_by_tls_is_left_too() {
+        let (_client, serving) = asked().await;
+        let began = Instant::now();
+        timeout(Duration::from_secs(60), serving).await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(10));
+    }
+
+    /// It takes something all the time, and longer for the whole than anybody waits for nothing.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_slow_by_tls_is_waited_for() {
+        let (mut client, serving) = asked().await;
+        let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
+        while !answer.ends_with(&b"x".repeat(ANSWER)) {
+            // TLS comes in pieces of 16 kB: one is read in eight seconds.
+            tokio::time::advance(Duration::from_millis(500)).await;
+            let read = client.read(&mut piece).await.unwrap();
+            assert!(read > 0, "cut off after {} bytes", answer.len());
+            answer.extend_from_slice(&piece[..read]);
+        }
+        drop(client);
+        serving.await;
     }
 }

@@ -1,13 +1,15 @@
 //! The gateway: a reverse proxy that lets through what the limits let through.
 //!
-//! Nothing is buffered: bodies pass as they come, in both directions, and what becomes a WebSocket,
-//! or any other protocol, is a tunnel from then on.
+//! Nothing is buffered: bodies pass as they come, in both directions, and what becomes a WebSocket
+//! is a tunnel from then on.
 
 mod body;
 mod connector;
 mod forward;
 mod hop;
 mod progress;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 use std::convert::Infallible;

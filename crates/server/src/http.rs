@@ -40,6 +40,7 @@ use crate::tls::Certificate;
 use crate::wire::AppEngine;
 
 pub(crate) use answering::{Answering, Reply};
+pub(crate) use peer::one_host;
 pub(crate) use problem::Problem;
 
 pub use encode::decision as decision_json;

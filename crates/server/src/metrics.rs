@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tollkeeper_core::{Clock, Store, StoreError};
-use tollkeeper_engine::{BreakerState, LimitVerdict, Observer, Source, StoreChange, Verdict};
+use tollkeeper_engine::{BreakerState, Observer, Source, StoreChange, Verdict};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::hot::Hot;
@@ -27,8 +27,15 @@ mod striped;
 pub(crate) const INLINE: &str = "inline";
 
 const RESULTS: [&str; 3] = ["allowed", "denied", "shadow_denied"];
-const SOURCES: [Source; 6] =
-    [Source::Store, Source::Fallback, Source::Cache, Source::Lease, Source::Sync, Source::Share];
+const SOURCES: [Source; 7] = [
+    Source::Store,
+    Source::Fallback,
+    Source::Cache,
+    Source::Lease,
+    Source::Sync,
+    Source::Share,
+    Source::Policy,
+];
 
 /// What became of policies that were read.
 const RELOADS: [&str; 2] = ["ok", "error"];
@@ -95,9 +102,9 @@ impl Metrics {
         self.reloads.add(1);
     }
 
-    fn count_decision(&self, limit: &LimitVerdict<'_>, result: usize, source: Source) {
+    fn count_decision(&self, rule: &str, result: usize, source: Source) {
         let source = SOURCES.iter().position(|known| *known == source).unwrap_or(0);
-        self.count(limit.rule, result * SOURCES.len() + source);
+        self.count(rule, result * SOURCES.len() + source);
     }
 
     fn count_failure(&self, rule: &str, choice: OnFailure) {
@@ -136,10 +143,10 @@ impl Observer for Metrics {
         let mut last_failed = None;
         for (nth, limit) in verdict.limits().enumerate() {
             if nth == binding {
-                self.count_decision(&limit, usize::from(!verdict.allowed()), verdict.source());
+                self.count_decision(limit.rule, usize::from(!verdict.allowed()), verdict.source());
             }
             if limit.outcome.shadow && !limit.outcome.allowed {
-                self.count_decision(&limit, 2, limit.source());
+                self.count_decision(limit.rule, 2, limit.source());
             }
             // A shadow denies nobody, also when the store fails.
             let Some(choice) = limit.on_failure.filter(|_| !limit.outcome.shadow) else { continue };
@@ -149,6 +156,13 @@ impl Observer for Metrics {
                 last_failed = Some(limit.rule);
             }
         }
+    }
+
+    fn lacked(&self, rule: &str, shadow: bool) {
+        if !shadow {
+            telemetry::lacked(rule);
+        }
+        self.count_decision(rule, if shadow { 2 } else { 1 }, Source::Policy);
     }
 
     fn store_called(&self, took_us: u64) {

@@ -1,7 +1,8 @@
 //! Owns [`Patient`]: a connection whose other end must take what it asked for.
 //!
 //! Who sends a request and never reads the answer would else hold its place for ever: heads and
-//! bodies have their time to arrive, and this is the same for the way back.
+//! bodies have their time to arrive, and this is the same for the way back. It stands below TLS,
+//! which takes an answer before anybody reads it, and then only flushes: what moves is seen here.
 
 use std::future::Future;
 use std::io;
@@ -28,15 +29,15 @@ impl<S> Patient<S> {
         Self { stream, stalled: None }
     }
 
-    /// What came of a write: bytes that were taken begin the time anew.
-    fn written(
+    /// What came of a write, a flush or a shutdown: one that got on begins the time anew.
+    fn timed<T>(
         &mut self,
         context: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
+        done: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if done.is_ready() {
             self.stalled = None;
-            return written;
+            return done;
         }
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_PATIENCE)));
         ready!(stalled.as_mut().poll(context));
@@ -61,7 +62,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.written(context, written)
+        self.timed(context, written)
     }
 
     fn poll_write_vectored(
@@ -70,7 +71,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.written(context, written)
+        self.timed(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -78,11 +79,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let done = Pin::new(&mut self.stream).poll_flush(context);
+        self.timed(context, done)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let done = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.timed(context, done)
     }
 }
 
@@ -100,6 +103,43 @@ mod tests {
         let broken = Patient::new(ours).write_all(&[0; 17]).await.unwrap_err();
         assert_eq!(broken.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed(), WRITE_PATIENCE);
+    }
+
+    /// A stream that takes whatever it is given, and never gets rid of it.
+    struct Holding;
+
+    impl AsyncWrite for Holding {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    /// Only writes were timed: what was taken and never left was waited for without end.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_taken_and_never_leaves_is_given_up_too() {
+        let left = |broken: io::Result<()>, began: Instant| {
+            assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert_eq!(began.elapsed(), WRITE_PATIENCE);
+        };
+        let began = Instant::now();
+        let mut ours = Patient::new(Holding);
+        ours.write_all(&[0; 17]).await.unwrap();
+        left(timeout(2 * WRITE_PATIENCE, ours.flush()).await.unwrap(), began);
+        let began = Instant::now();
+        let mut ours = Patient::new(Holding);
+        left(timeout(2 * WRITE_PATIENCE, ours.shutdown()).await.unwrap(), began);
     }
 
     #[tokio::test(start_paused = true)]

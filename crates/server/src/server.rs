@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tollkeeper_core::StoreError;
+use tollkeeper_core::{Store, StoreError};
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::OpenError;
 

@@ -13,7 +13,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use tollkeeper_engine::{SystemTimer, Timer, Verdict};
+use tollkeeper_engine::{Source, SystemTimer, Timer, Verdict};
 use tracing::field::Empty;
 use tracing::{Instrument, Level, Span};
 
@@ -81,12 +81,23 @@ impl Summary {
 
 /// Remembers a decision for what is told of its request.
 pub(crate) fn decided(verdict: &Verdict) {
+    remember(|| (verdict.rule(), verdict.allowed(), verdict.source()));
+}
+
+/// A rule denied the request under way outright.
+pub(crate) fn lacked(rule: &str) {
+    remember(|| (rule, false, Source::Policy));
+}
+
+/// Which rule decided, how, and who did. It is asked for only where somebody is told.
+fn remember<'a>(decision: impl FnOnce() -> (&'a str, bool, Source)) {
     let _ = REQUEST.try_with(|told| {
+        let (rule, allowed, source) = decision();
         let mut told = told.borrow_mut();
         told.decisions += 1;
-        told.denied += u64::from(!verdict.allowed());
-        verdict.rule().clone_into(&mut told.rule);
-        told.source = verdict.source().name();
+        told.denied += u64::from(!allowed);
+        rule.clone_into(&mut told.rule);
+        told.source = source.name();
     });
 }
 

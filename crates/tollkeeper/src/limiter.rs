@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollkeeper_core::{Amended, Clock};
+use tollkeeper_core::{Amended, Clock, Store};
 use tollkeeper_engine::{Ask, Handle, Target};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::{Advice, Policy, PolicyErrors};

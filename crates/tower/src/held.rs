@@ -6,9 +6,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Engine, Handle, HandleKind, Verdict};
+use tollkeeper_engine::{Engine, EngineError, Handle, HandleKind, Judgement, Undecided, Verdict};
 
 /// Renewals in the time that a lease lasts: one may fail.
 const RENEWALS: u32 = 3;
@@ -95,6 +96,40 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Waiting<S, L> {
         let Some(verdict) = self.verdict.take() else { return };
         let engine = Arc::clone(&self.engine);
         spawn(async move { drop(engine.undo(&verdict).await) });
+    }
+}
+
+/// Waits for the store's decision, whether or not the client does: a permit that it gives to one who
+/// has gone is given back.
+pub(crate) async fn judge_to_the_end<S, L>(
+    engine: Arc<Engine<S, L>>,
+    undecided: Undecided,
+) -> Result<Judgement, EngineError>
+where
+    S: Store + Debug + 'static,
+    L: Store + Debug + 'static,
+{
+    let (told, tells) = oneshot::channel();
+    spawn(async move {
+        let judged = Some(engine.judge_waiting(undecided).await);
+        let _ = told.send(Judged { engine, judged });
+    });
+    let told: Result<Judged<S, L>, _> = tells.await;
+    let judged = told.ok().and_then(|mut told| told.judged.take());
+    judged.unwrap_or(Err(EngineError::Unfit("the program is at its end")))
+}
+
+/// What was decided, until somebody takes it.
+struct Judged<S: Store + Debug + 'static, L: Store + Debug + 'static> {
+    engine: Arc<Engine<S, L>>,
+    judged: Option<Result<Judgement, EngineError>>,
+}
+
+impl<S: Store + Debug, L: Store + Debug> Drop for Judged<S, L> {
+    fn drop(&mut self) {
+        if let Some(Ok(Judgement::Decided(verdict))) = &self.judged {
+            drop(InFlight::of(&self.engine, verdict));
+        }
     }
 }
 

@@ -71,6 +71,10 @@ impl RequestView for Identified<'_> {
         self.request.header(name)
     }
 
+    fn header_line(&self, name: &str, nth: usize) -> Option<&[u8]> {
+        self.request.header_line(name, nth)
+    }
+
     fn ip(&self) -> Option<std::net::IpAddr> {
         self.request.ip()
     }

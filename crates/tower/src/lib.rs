@@ -23,6 +23,6 @@ pub use future::ResponseFuture;
 pub use held::InFlight;
 pub use identity::Identity;
 pub use layer::{PeerAddr, RateLimitLayer};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, media_type};
 pub use request::HttpRequest;
 pub use service::RateLimit;

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tollkeeper_engine::Verdict;
 
-use crate::headers::seconds;
+use crate::headers::{seconds, write};
 
 /// The problem type of a request that is over its quota.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -77,16 +77,38 @@ impl Refusal<'_> {
         body
     }
 
-    /// The answer where nobody wrote another.
-    pub(crate) fn response(&self, request: &HeaderMap) -> Response<String> {
-        let accept = request.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-        let problem = accept.is_some_and(|accept| accept.contains("application/problem+json"));
-        let kind = if problem { "application/problem+json" } else { "application/json" };
+    /// The answer where nobody wrote another, to a client that accepts this.
+    #[must_use]
+    pub fn response(&self, accept: Option<&str>) -> Response<String> {
         let mut response = Response::new(self.body().to_string());
         *response.status_mut() = self.status();
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response.headers_mut().insert(header::CONTENT_TYPE, media_type(accept));
+        self.write(response.headers_mut());
         response
     }
+
+    /// Writes the headers of every refusal, and of a limit's those that its verdict says.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        match self {
+            Self::Denied(verdict) => write(headers, verdict.policy().headers(), verdict),
+            Self::Crowded(verdict) => {
+                write(headers, verdict.policy().headers(), verdict);
+                // Those who wait have gone by the time at which it would have been its turn.
+                let us = verdict.decision().delay_us;
+                headers.insert(header::RETRY_AFTER, seconds(us).max(1).into());
+            }
+            Self::Missing { .. } | Self::Unable(_) => {}
+        }
+    }
+}
+
+/// What a refusal is written as, to a client that accepts this.
+#[must_use]
+pub fn media_type(accept: Option<&str>) -> HeaderValue {
+    let is_problem = accept.is_some_and(|accept| accept.contains("application/problem+json"));
+    let kind = if is_problem { "application/problem+json" } else { "application/json" };
+    HeaderValue::from_static(kind)
 }
 
 /// When to come back, or that it never fits.

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
-use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
 use tollkeeper_policy::{ClientIp, RequestView};
 
 use crate::client_ip::{Client, client};
@@ -128,13 +128,21 @@ impl RequestView for HttpRequest<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
+        str::from_utf8(self.header_line(name, 0)?).ok()
+    }
+
+    fn header_line(&self, name: &str, nth: usize) -> Option<&[u8]> {
         // Both are in lower case.
         let is_it = |known: &HeaderName| known.as_str() == name;
         let value = match self.headers.len() <= FEW_HEADERS {
-            true => self.headers.iter().find(|(known, _)| is_it(known)).map(|(_, value)| value),
-            false => self.headers.get(name),
+            true => {
+                let mut lines = self.headers.iter().filter(|(known, _)| is_it(known));
+                lines.nth(nth).map(|(_, value)| value)
+            }
+            false if nth == 0 => self.headers.get(name),
+            false => self.headers.get_all(name).iter().nth(nth),
         };
-        value?.to_str().ok()
+        value.map(HeaderValue::as_bytes)
     }
 
     fn ip(&self) -> Option<IpAddr> {

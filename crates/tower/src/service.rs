@@ -8,14 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, header};
 use tollkeeper_core::Store;
 use tollkeeper_engine::{Encounter, EngineError, Judgement, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
 use crate::future::ResponseFuture;
-use crate::headers::write;
 use crate::held::InFlight;
 use crate::identity::{Identified, Identity};
 use crate::layer::Shared;
@@ -159,13 +158,17 @@ impl Stopped {
             Self::Missing { rule, part } => Refusal::Missing { rule, part },
             Self::Unable(why) => Refusal::Unable(why),
         };
-        let mut response = match &shared.respond {
-            Some(respond) => respond(&refusal),
-            None => refusal.response(headers),
+        let response = match &shared.respond {
+            Some(respond) => {
+                let mut response = respond(&refusal);
+                refusal.write(response.headers_mut());
+                response
+            }
+            None => {
+                let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+                refusal.response(accept)
+            }
         };
-        if let Self::Denied(verdict) | Self::Crowded(verdict) = self {
-            write(response.headers_mut(), verdict.policy().headers(), verdict);
-        }
         response.map(Body::refusal)
     }
 }

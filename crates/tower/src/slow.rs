@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use crate::body::Body;
 use crate::future::After;
-use crate::held::Waiting;
+use crate::held::{Waiting, judge_to_the_end};
 use crate::layer::Shared;
 use crate::service::{Stopped, admitted, hold};
 
@@ -37,7 +37,11 @@ where
     B: Send + 'static,
 {
     Box::pin(async move {
-        match admitted(shared.engine.judge_waiting(undecided).await) {
+        let judged = match undecided.takes_permit() {
+            true => judge_to_the_end(Arc::clone(&shared.engine), undecided).await,
+            false => shared.engine.judge_waiting(undecided).await,
+        };
+        match admitted(judged) {
             Ok(Some(verdict)) => go(shared, inner, request, verdict).await,
             Ok(None) => {
                 let mut inner = inner;
@@ -62,13 +66,14 @@ where
     })
 }
 
-/// Waits until its turn has come, and then goes.
-pub(crate) async fn go<T, S, L, Q, B>(
+/// Waits until its turn has come, and then goes. What it was given comes back also if nobody ever
+/// begins to wait.
+pub(crate) fn go<T, S, L, Q, B>(
     shared: Arc<Shared<S, L>>,
     mut inner: T,
     mut request: Request<Q>,
     verdict: Verdict,
-) -> Result<Response<Body<B>>, T::Error>
+) -> impl Future<Output = Result<Response<Body<B>>, T::Error>> + Send
 where
     T: Service<Request<Q>, Response = Response<B>> + Send + 'static,
     T::Future: Send,
@@ -78,35 +83,23 @@ where
     B: Send + 'static,
 {
     let held = hold(&shared, &verdict, &mut request);
-    let verdict = match wait(&shared, verdict).await {
-        Ok(verdict) => verdict,
-        Err(stopped) => return Ok(stopped.answer(&shared, request.headers())),
-    };
-    let response = inner.call(request).await?;
-    let after = After { shared, verdict, held };
-    match after.verdict.refunds_on(response.status().as_u16()) {
-        true => refund(after, response).await,
-        false => Ok(after.finish(response)),
-    }
-}
-
-/// Waits where a leaking bucket says so.
-async fn wait<S, L>(shared: &Shared<S, L>, verdict: Verdict) -> Result<Verdict, Stopped>
-where
-    S: Store + fmt::Debug + 'static,
-    L: Store + fmt::Debug + 'static,
-{
     let delay_us = verdict.decision().delay_us;
-    if delay_us == 0 {
-        return Ok(verdict);
+    let waiting = (delay_us > 0).then(|| Waiting::new(&shared.engine, &verdict));
+    async move {
+        if let Some(waiting) = waiting {
+            let Ok(_place) = shared.waiting.try_acquire() else {
+                // Dropped, it gives back.
+                drop(waiting);
+                return Ok(Stopped::Crowded(verdict).answer(&shared, request.headers()));
+            };
+            tokio::time::sleep(Duration::from_micros(delay_us)).await;
+            waiting.goes();
+        }
+        let response = inner.call(request).await?;
+        let after = After { shared, verdict, held };
+        match after.verdict.refunds_on(response.status().as_u16()) {
+            true => refund(after, response).await,
+            false => Ok(after.finish(response)),
+        }
     }
-    let Ok(_place) = shared.waiting.try_acquire() else {
-        let _ = shared.engine.undo(&verdict).await;
-        return Err(Stopped::Crowded(verdict));
-    };
-    // Whoever gives up here gives back.
-    let waiting = Waiting::new(&shared.engine, &verdict);
-    tokio::time::sleep(Duration::from_micros(delay_us)).await;
-    waiting.goes();
-    Ok(verdict)
 }

@@ -20,8 +20,8 @@ fn two_servers() {
     let count = |part: &str, what: &str| part.matches(what).count();
     assert!(count(shared, "by the store") >= 10 && count(shared, "denied") >= 2, "{told}");
     // What the store had denied may be told again for a while.
-    let without =
-        count(alone, "by the fallback") + count(alone, "denied   remaining 0   by the cache");
+    let without = count(alone, "by the fallback")
+        + count(alone, "denied   remaining 0   by the denied_cache");
     assert!(without == 14 && count(alone, "allowed") <= 10, "{told}");
     assert!(count(back, "by the store") >= 1, "{told}");
 }

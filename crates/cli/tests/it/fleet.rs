@@ -136,13 +136,17 @@ fn reports_keep_their_bound_and_what_is_too_much_is_paid_back() {
 #[test]
 fn shares_are_of_as_many_as_there_are() {
     let mut fleet = Fleet::start("consistency: share");
-    // Until all have heard of all, nobody serves.
+    // Until all have heard of all, nobody serves, and nobody should be sent anything.
     assert_eq!(fleet.ask(1).admitted, 0);
+    let ready = fleet.services[3].get("/readyz");
+    assert_eq!((ready.status, ready.json()["ready"].as_bool()), (503, Some(false)));
+    assert!(ready.json()["begins_in_ms"].as_u64().is_some_and(|ms| ms <= 3_000), "{}", ready.body);
     until("all serve", || fleet.services.iter().all(|service| ask(service, 1).admitted == 1));
     // A process that begins has nothing: it gets what flows in.
     let told = fleet.ask(500);
     assert!(told.admitted <= fleet.allowed(0), "{told:?}");
     assert_eq!((told.here, told.without), (told.asked, 0));
+    assert!(fleet.services.iter().all(|service| service.get("/readyz").status == 200));
     // When some are gone, the others have their parts.
     fleet.services.truncate(1);
     until("its part grows", || {

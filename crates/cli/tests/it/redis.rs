@@ -23,7 +23,7 @@ fn two_services_share_one_limit() {
             let allowed = reply.status == 200;
             // A denial may be told again without asking, an admission never.
             let source = reply.json()["source"].clone();
-            assert!(source == "store" || source == "cache" && !allowed, "{source}");
+            assert!(source == "store" || source == "denied_cache" && !allowed, "{source}");
             allowed
         })
         .count();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use hyper::header::{HOST, HeaderValue, TE, UPGRADE};
+use hyper::header::{HOST, HeaderValue, TE};
 use hyper::http::uri::{PathAndQuery, Scheme};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, StatusCode, Uri, Version};
@@ -20,11 +20,14 @@ use tollkeeper_tower::{InFlight, client_ip};
 
 use super::body::{Awaited, Silent};
 use super::connector::Connector;
-use super::hop::{Way, take_expectation, take_hop_by_hop, takes_trailers, tell_way, upgrade_to};
+use super::hop::{
+    WEBSOCKET, Way, names_websocket, take_expectation, take_hop_by_hop, takes_trailers, tell_way,
+    upgrade_to,
+};
 use super::progress::Progress;
 use super::tunnel;
 use crate::connection::Arrival;
-use crate::http::Problem;
+use crate::http::{Problem, one_host};
 use crate::wire::AppEngine;
 
 /// Connections to the app that are kept for the next request, and for how long.
@@ -40,7 +43,7 @@ pub(super) struct Forwarder {
     is_away: AtomicBool,
 }
 
-/// A client that asked for another protocol, and what it keeps occupied.
+/// A client that asked for a WebSocket, and what it keeps occupied.
 struct Upgrading {
     client: OnUpgrade,
     arrival: Option<Arrival>,
@@ -87,15 +90,15 @@ impl Forwarder {
         let mut response =
             response.map(|body| Body::new(Awaited::new(body, patience, Progress::default())));
         let app = hyper::upgrade::on(&mut response);
-        let protocol = response.headers().get(UPGRADE).cloned();
+        let agreed = names_websocket(response.headers());
         take_hop_by_hop(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }
-        let (Some(upgrading), Some(protocol)) = (upgrading, protocol) else {
+        let Some(upgrading) = upgrading.filter(|_| agreed) else {
             return Err(Problem::bad_gateway("the app spoke another protocol than it was asked"));
         };
-        upgrade_to(response.headers_mut(), protocol);
+        upgrade_to(response.headers_mut(), WEBSOCKET);
         let patience = Duration::from_micros(policy.gateway().tunnel_timeout_us);
         tokio::spawn(async move {
             let Upgrading { client, arrival, in_flight } = upgrading;
@@ -134,6 +137,7 @@ fn address(
     if request.method() == Method::CONNECT {
         return Err(Problem::method_not_allowed(&Method::CONNECT, "the gateway"));
     }
+    one_host(request.headers())?;
     // A request to a whole URL is to its host, whatever `Host` says.
     if let Some(asked) = request.uri().authority() {
         let host = HeaderValue::from_str(asked.as_str());

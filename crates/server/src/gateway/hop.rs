@@ -7,6 +7,7 @@ use hyper::header::{
     PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -16,8 +17,9 @@ const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port")
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// What never goes further than one hop, beside what `Connection` names.
-const HOP_BY_HOP: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
+    HTTP2_SETTINGS,
     KEEP_ALIVE,
     PROXY_CONNECTION,
     PROXY_AUTHENTICATE,
@@ -27,19 +29,30 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// Takes away what was for this hop alone. Returns the protocol that was asked for, if one was.
+/// The only protocol that a connection can become. In another, HTTP/2 above all, one tunnel would
+/// hold requests that nobody counts.
+pub(super) const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
+
+/// Takes away what was for this hop alone. Returns the protocol that was asked for, if it is one that
+/// is handed on.
 pub(super) fn take_hop_by_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
         .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
         .collect();
-    let upgrade = headers.get(UPGRADE).filter(|_| named.contains(&UPGRADE)).cloned();
+    let asked = named.contains(&UPGRADE) && names_websocket(headers);
     for name in HOP_BY_HOP.iter().chain(&named) {
         // Whose request it is stays, whatever a client names.
         if *name != HOST {
             headers.remove(name);
         }
     }
-    upgrade
+    asked.then_some(WEBSOCKET)
+}
+
+/// Whether it is a WebSocket that `Upgrade` asks for, or agrees to.
+pub(super) fn names_websocket(headers: &HeaderMap) -> bool {
+    tokens(headers, &UPGRADE)
+        .any(|token| token.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()))
 }
 
 /// Asks the next hop for a protocol, or tells the last one that it speaks it now.
@@ -153,6 +166,32 @@ mod tests {
         assert!(takes_trailers(&headers));
         assert_eq!(take_hop_by_hop(&mut headers).unwrap(), "websocket");
         assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-kept"]);
+    }
+
+    /// The app answered 101 to `h2c`, and whatever came on that connection was never counted.
+    #[test]
+    fn only_a_web_socket_is_handed_on() {
+        for (upgrade, handed_on) in [
+            ("websocket", true),
+            ("WebSocket", true),
+            ("h2c, websocket", true),
+            ("h2c", false),
+            ("TLS/1.0", false),
+            ("websocket2", false),
+            ("", false),
+        ] {
+            let mut headers = headers(&[
+                ("connection", "Upgrade, HTTP2-Settings"),
+                ("upgrade", upgrade),
+                ("http2-settings", "AAMAAABkAAQAoAAAAAIAAAAA"),
+            ]);
+            let asked = take_hop_by_hop(&mut headers);
+            assert_eq!(asked.is_some_and(|asked| asked == "websocket"), handed_on, "{upgrade}");
+            assert!(headers.is_empty(), "{headers:?}");
+        }
+        let mut headers = headers(&[("http2-settings", "AAMAAABk")]);
+        take_hop_by_hop(&mut headers);
+        assert!(headers.is_empty(), "whether `Connection` names it or not");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tollkeeper_engine::Judgement;
 use tollkeeper_tower::{HttpRequest, Refusal};
 
 use super::meant::Meant;
-use super::peer::Peer;
+use super::peer::{Peer, one_host};
 use super::problem::Problem;
 use super::{Engine, encode};
 use crate::telemetry::deciding;
@@ -35,6 +35,10 @@ pub(super) async fn authz(
     let policy = engine.policy();
     let (deny, encounter) = {
         let meant = Meant::read(headers)?;
+        if meant.host().is_none() {
+            // Then it is the one of the call itself.
+            one_host(headers)?;
+        }
         let query = query.filter(|query| !query.is_empty() && !meant.has_left(query));
         let deny = query.as_deref().map(deny_status).transpose()?;
         let method = meant.method.unwrap_or_else(|| request.method().as_str());
@@ -63,7 +67,8 @@ pub(super) async fn authz(
             encode::refused(&verdict),
         ),
         Judgement::Missing { rule, part } => {
-            (encode::lacking(&rule, &part), Refusal::Missing { rule: &rule, part: &part }.body())
+            let body = Refusal::Missing { rule: &rule, part: &part }.body();
+            (encode::lacking(&rule, &part, accept.as_deref()), body)
         }
         _ => return Ok(StatusCode::OK.into_response()),
     };
@@ -93,5 +98,36 @@ fn deny_status(query: &str) -> Result<StatusCode, Problem> {
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
         Some(status) if status.is_client_error() || status.is_server_error() => Ok(status),
         _ => Err(Problem::field("deny", query, "`deny=` and a status from 400 to 599")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tollkeeper_policy::Policy;
+    use tower_service::Service;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_two_hosts_none_is_chosen_unless_the_proxy_says_which() {
+        let policy = "rules: { a: { match: { host: a.test }, limit: 1000/s } }";
+        let mut routes = crate::routes(Policy::parse(policy, &|_| None).unwrap()).unwrap();
+        for (told, hosts, status) in [
+            (None, &["b.test", "a.test"][..], 400),
+            (Some("a.test"), &["b.test", "a.test"], 200),
+            (None, &["a.test"], 200),
+            (None, &[], 200),
+        ] {
+            let mut request = Request::builder().uri("/v1/authz").header("x-forwarded-uri", "/");
+            for host in hosts {
+                request = request.header(header::HOST, *host);
+            }
+            if let Some(told) = told {
+                request = request.header("x-forwarded-host", told);
+            }
+            let answer = routes.call(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(answer.status(), status, "{told:?} {hosts:?}");
+        }
     }
 }

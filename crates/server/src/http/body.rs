@@ -1,6 +1,7 @@
 //! Reads a body: bounded in size and in time.
 
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -32,8 +33,23 @@ static LEFT: Semaphore = Semaphore::const_new(ROOM / MAX_BODY);
 /// How long a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A body, and the room that it has taken: what is made of it needs as much and more, so it is held
+/// until there is an answer.
+pub(crate) struct Whole {
+    bytes: Bytes,
+    _room: Room,
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// A body of at most `most` bytes.
-pub(crate) async fn whole<B>(body: B, most: usize) -> Result<Bytes, Problem>
+pub(crate) async fn whole<B>(body: B, most: usize) -> Result<Whole, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -59,7 +75,7 @@ async fn look_twice<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T>
     .await
 }
 
-/// The room that a large body has taken. It is given back once the body has been read.
+/// The room that a large body has taken, until it is dropped.
 #[derive(Default)]
 struct Room(Vec<SemaphorePermit<'static>>);
 
@@ -73,7 +89,7 @@ impl Room {
     }
 }
 
-async fn read<B>(mut body: B, most: usize) -> Result<Bytes, Problem>
+async fn read<B>(mut body: B, most: usize) -> Result<Whole, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -95,7 +111,10 @@ where
             break;
         }
     }
-    if arrived > most { Err(Problem::too_large(most)) } else { Ok(pieces.joined()) }
+    match arrived > most {
+        true => Err(Problem::too_large(most)),
+        false => Ok(Whole { bytes: pieces.joined(), _room: room }),
+    }
 }
 
 /// What has arrived of a body. Most are one piece, and that one is not copied.
@@ -122,6 +141,8 @@ impl Pieces {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::Full;
+
     use super::*;
 
     #[test]
@@ -136,8 +157,8 @@ mod tests {
         assert_eq!(joined(&["", "ab", "", "c", "d"]), "abcd");
     }
 
-    #[test]
-    fn large_bodies_share_a_room_and_small_ones_need_none() {
+    #[tokio::test]
+    async fn large_bodies_share_a_room_and_small_ones_need_none() {
         let mut rooms: Vec<Room> = Vec::new();
         for _ in 0..ROOM / MAX_BATCH_BODY {
             let mut room = Room::default();
@@ -152,6 +173,14 @@ mod tests {
         Room::default().take(MAX_BODY).unwrap();
         assert!(Room::default().take(MAX_BODY + 1).is_err());
         drop(rooms);
+        drop(last);
         Room::default().take(MAX_BATCH_BODY).unwrap();
+        // It was given back when the body had come, before anything was made of it.
+        let body = Full::new(Bytes::from(vec![b' '; MAX_BATCH_BODY]));
+        let held = whole(body, MAX_BATCH_BODY).await.unwrap_or_else(|_| unreachable!());
+        assert_eq!(held.len(), MAX_BATCH_BODY);
+        assert_eq!(LEFT.available_permits(), (ROOM - MAX_BATCH_BODY) / MAX_BODY + 1);
+        drop(held);
+        assert_eq!(LEFT.available_permits(), ROOM / MAX_BODY);
     }
 }

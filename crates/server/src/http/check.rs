@@ -16,13 +16,14 @@ use tollkeeper_policy::{Attributes, nearest};
 use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
 use super::fields::Fields;
 use super::problem::Problem;
+use super::strict::MAX_LIST;
 use super::usual::Usual;
 use super::{Engine, encode};
 use crate::telemetry::deciding;
 use crate::wire::AppEngine;
 
 /// The most checks of one batch, and how many of them are under way at once.
-const MAX_BATCH: usize = 1000;
+const MAX_BATCH: usize = MAX_LIST;
 const BATCH_WIDTH: usize = 128;
 
 /// What names a check; each call has fields of its own beside them.
@@ -180,22 +181,10 @@ enum Entry {
 
 pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response, Problem> {
     let body = whole(body, MAX_BATCH_BODY).await?;
-    let mut fields = Fields::read(&body)?;
     // One batch is the work of hundreds of calls, and a connection can bring one after the other:
     // whoever else waits goes first.
     tokio::task::yield_now().await;
-    let checks = match fields.take("checks") {
-        Some(Value::Array(checks)) => checks,
-        Some(other) => return Err(Problem::field("checks", &other.to_string(), "a list")),
-        None => return Err(Problem::missing("checks", "a list of checks")),
-    };
-    fields.finish(&[&["checks"]])?;
-    if checks.is_empty() || checks.len() > MAX_BATCH {
-        let detail = format!("`checks` has {} entries; expected 1 to {MAX_BATCH}", checks.len());
-        return Err(Problem::bad_request(detail));
-    }
-    let entries: Vec<Result<Entry, Problem>> =
-        checks.into_iter().enumerate().map(|(at, check)| entry(at, check)).collect();
+    let entries = entries(&body)?;
     let (mut asks, mut encounters) = (Vec::new(), Vec::new());
     for entry in entries.iter().flatten() {
         match entry {
@@ -228,6 +217,19 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
         })
         .collect();
     Ok(Json(json!({ "results": results })).into_response())
+}
+
+/// The entries of a batch. The tree that they are read from, which is far larger, ends here.
+fn entries(body: &[u8]) -> Result<Vec<Result<Entry, Problem>>, Problem> {
+    let mut fields = Fields::read(body)?;
+    let checks = fields.list("checks")?;
+    let checks = checks.ok_or_else(|| Problem::missing("checks", "a list of checks"))?;
+    fields.finish(&[&["checks"]])?;
+    if !(1..=MAX_BATCH).contains(&checks.count) {
+        let detail = format!("`checks` has {} entries; expected 1 to {MAX_BATCH}", checks.count);
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(checks.kept.into_iter().enumerate().map(|(at, check)| entry(at, check)).collect())
 }
 
 fn entry(at: usize, check: Value) -> Result<Entry, Problem> {
@@ -292,6 +294,22 @@ mod tests {
         };
         let fields: Vec<String> = (0..dice.below(5)).map(|_| field(dice)).collect();
         format!("{{{}}}", fields.join(dice.pick(&[",", ", ", ",\n"])))
+    }
+
+    #[test]
+    fn a_batch_has_so_many_checks_and_says_how_many_came() {
+        let told = |count: usize| {
+            let checks = vec!["0"; count].join(",");
+            entries(format!("{{\"checks\":[{checks}]}}").as_bytes()).map(|entries| entries.len())
+        };
+        for count in [0, 1001, 300_000] {
+            let problem = told(count).unwrap_err().to_json();
+            let detail = format!("`checks` has {count} entries; expected 1 to 1000");
+            assert_eq!(problem["detail"], detail.as_str());
+        }
+        assert_eq!((told(1).unwrap(), told(1000).unwrap()), (1, 1000));
+        let other = entries(b"{\"checks\":{}}").err().unwrap().to_json();
+        assert_eq!(other["detail"], "`checks` is `{}`; expected a list");
     }
 
     /// Who is answered at once asks for the same as it would after a longer look.

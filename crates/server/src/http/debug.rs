@@ -9,6 +9,7 @@ use tollkeeper_policy::{Policy, StoreUrl};
 
 use super::Engine;
 use super::problem::{Problem, echo};
+use crate::metrics::INLINE;
 use crate::wire::AppEngine;
 
 const DEFAULT_STATES: usize = 100;
@@ -31,20 +32,41 @@ impl Query {
     ) -> Result<Self, Problem> {
         let pairs: Vec<(String, String)> = decode(query.as_deref().unwrap_or_default())?;
         let mut parsed = Self::default();
-        for (name, value) in pairs {
+        for (nth, (name, value)) in pairs.iter().enumerate() {
+            if pairs[..nth].iter().any(|(before, _)| before == name) {
+                return Err(twice(name));
+            }
             match name.as_str() {
                 unknown if !known.contains(&unknown) => return Err(stranger(unknown, known)),
-                "rule" => parsed.rule = Some(value),
-                "key" => parsed.key = Some(value),
+                "rule" => parsed.rule = Some(value.clone()),
+                "key" => parsed.key = Some(value.clone()),
                 _ => {
                     let expected = format!("a whole number from 1 to {most}");
                     let number = value.parse().ok().filter(|n| (1..=most).contains(n));
-                    let number = number.ok_or_else(|| Problem::field("limit", &value, &expected));
+                    let number = number.ok_or_else(|| Problem::field("limit", value, &expected));
                     parsed.limit = Some(number?);
                 }
             }
         }
         Ok(parsed)
+    }
+}
+
+/// One of them would be meant, and nobody can say which.
+fn twice(name: &str) -> Problem {
+    Problem::bad_request(format!("the parameter {} is there more than once", echo(name)))
+}
+
+/// The rule that is meant, if one is. `/debug/hot` knows limits that came with requests by a name,
+/// which no rule can have.
+fn rule(query: &Query) -> Result<Option<&str>, Problem> {
+    match query.rule.as_deref() {
+        Some(INLINE) => Err(Problem::field(
+            "rule",
+            INLINE,
+            "the name of a rule; limits that came with requests are found by `key` alone",
+        )),
+        rule => Ok(rule),
     }
 }
 
@@ -70,8 +92,8 @@ pub(super) async fn state(
 ) -> Result<Response, Problem> {
     let query = Query::parse(query, &["rule", "key", "limit"], MAX_STATES)?;
     let most = query.limit.unwrap_or(DEFAULT_STATES);
-    let entries = engine.inspect(query.rule.as_deref(), query.key.as_deref(), most).await?;
     let policy = engine.policy();
+    let entries = engine.inspect(rule(&query)?, query.key.as_deref(), most).await?;
     let named = |rule: &str| query.rule.as_deref().is_none_or(|wanted| wanted == rule);
     let store = engine.store().kind();
     let mut shown = Map::new();
@@ -103,7 +125,7 @@ pub(super) async fn reset(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query, &["rule", "key"], MAX_STATES)?;
-    let forgotten = engine.reset(query.rule.as_deref(), query.key.as_deref()).await?;
+    let forgotten = engine.reset(rule(&query)?, query.key.as_deref()).await?;
     Ok(Json(json!({ "reset": forgotten })).into_response())
 }
 
@@ -144,5 +166,60 @@ fn value(field: Field) -> Value {
         Field::Text(text) => text.into(),
         Field::List(list) => list.into_iter().map(|item| Value::Object(fields(item))).collect(),
         _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollkeeper_engine::{Ask, Target};
+
+    use super::*;
+
+    fn told(problem: &Problem) -> String {
+        problem.to_json()["detail"].as_str().unwrap().to_owned()
+    }
+
+    /// The last was taken: `reset?key=a&key=b` forgot another than whoever wrote the first meant.
+    #[test]
+    fn a_parameter_that_comes_twice_is_named() {
+        let parse =
+            |query: &str| Query::parse(Some(query.to_owned()), &["rule", "key", "limit"], 9);
+        for (query, name) in [
+            ("key=a&key=b", "key"),
+            ("key=a&key=a", "key"),
+            ("rule=a&key=k&rule=b", "rule"),
+            ("limit=1&limit=2", "limit"),
+            ("key=a&ke%79=b", "key"),
+        ] {
+            let problem = parse(query).unwrap_err();
+            let expected = format!("the parameter `{name}` is there more than once");
+            assert_eq!(told(&problem), expected, "{query}");
+        }
+        let one = parse("rule=a&key=b&limit=3").unwrap();
+        assert_eq!(
+            (one.rule.as_deref(), one.key.as_deref(), one.limit),
+            (Some("a"), Some("b"), Some(3))
+        );
+    }
+
+    #[tokio::test]
+    async fn limits_that_came_with_requests_are_found_by_key_alone() {
+        let policy = Policy::parse("rules: { r: { limit: 1/s } }", &|_| None).unwrap();
+        let engine = crate::wire::app(policy).unwrap().engine;
+        let target = Target::Inline { limit: "5/h", algorithm: None };
+        engine.check(Ask { target, key: Some("alice"), cost: 1 }).await.unwrap();
+        let query = |text: &str| RawQuery(Some(text.to_owned()));
+        let expected = "`rule` is `inline`; expected the name of a rule; \
+                        limits that came with requests are found by `key` alone";
+        let asked = state(State(Arc::clone(&engine)), query("rule=inline&key=alice")).await;
+        assert_eq!(told(&asked.unwrap_err()), expected);
+        let asked = reset(State(Arc::clone(&engine)), query("rule=inline")).await;
+        assert_eq!(told(&asked.unwrap_err()), expected);
+        // And so they are.
+        assert_eq!(engine.inspect(None, Some("alice"), 9).await.unwrap().len(), 1);
+        assert!(reset(State(Arc::clone(&engine)), query("key=alice")).await.is_ok());
+        assert!(engine.inspect(None, Some("alice"), 9).await.unwrap().is_empty());
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tollkeeper_engine::{HandleKind, Judgement};
 use tollkeeper_tower::HttpRequest;
 
-use super::peer::Peer;
+use super::peer::{Peer, one_host};
 use super::problem::Problem;
 use super::{Engine, encode};
 use crate::telemetry::deciding;
@@ -21,6 +21,7 @@ pub(super) async fn resource(
     peer: Peer,
     request: Request,
 ) -> Result<Response, Problem> {
+    one_host(request.headers())?;
     let encounter = {
         let policy = engine.policy();
         let (method, headers) = (request.method(), request.headers());
@@ -32,13 +33,13 @@ pub(super) async fn resource(
     let body = |remaining: Option<u64>| {
         Json(json!({ "message": "Here is your resource", "remaining": remaining }))
     };
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let verdict = match deciding(&engine, pin!(engine.judge(encounter))).await? {
         Judgement::Decided(verdict) => verdict,
-        Judgement::Missing { rule, part } => return Ok(encode::lacking(&rule, &part)),
+        Judgement::Missing { rule, part } => return Ok(encode::lacking(&rule, &part, accept)),
         _ => return Ok(body(None).into_response()),
     };
     if !verdict.allowed() {
-        let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         return Ok(encode::refusal(&verdict, styles, accept));
     }
     let decision = verdict.decision();

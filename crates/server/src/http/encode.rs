@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tollkeeper_engine::{HandleKind, Judgement, LimitVerdict, Verdict};
 use tollkeeper_policy::HeaderStyle;
-use tollkeeper_tower::Refusal;
 use tollkeeper_tower::headers::write;
+use tollkeeper_tower::{Refusal, media_type};
 
 use super::json::Writer;
 
@@ -46,7 +46,11 @@ pub(crate) fn judged(judgement: &Judgement) -> Response {
         Judgement::Free => StatusCode::OK,
         _ => StatusCode::TOO_MANY_REQUESTS,
     };
-    (status, Json(judgement_json(judgement))).into_response()
+    let mut response = (status, Json(judgement_json(judgement))).into_response();
+    if let Judgement::Missing { rule, part } = judgement {
+        Refusal::Missing { rule, part }.write(response.headers_mut());
+    }
+    response
 }
 
 /// The same JSON, where no limit has any numbers.
@@ -79,10 +83,8 @@ pub(crate) fn judgement_json(judgement: &Judgement) -> Value {
 
 /// The refusal that a client of a protected route sees, with the decision's numbers.
 pub(crate) fn refusal(verdict: &Verdict, styles: &[HeaderStyle], accept: Option<&str>) -> Response {
-    let problem = accept.is_some_and(|accept| accept.contains("application/problem+json"));
-    let kind = if problem { "application/problem+json" } else { "application/json" };
     let mut headers = headers(verdict, styles);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CONTENT_TYPE, media_type(accept));
     (Refusal::Denied(verdict).status(), headers, refused(verdict).to_string()).into_response()
 }
 
@@ -105,10 +107,8 @@ pub(crate) fn headers(verdict: &Verdict, styles: &[HeaderStyle]) -> HeaderMap {
 }
 
 /// The refusal of a request that lacks what a rule counts by.
-pub(crate) fn lacking(rule: &str, part: &str) -> Response {
-    let refusal = Refusal::Missing { rule, part };
-    let headers = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-    (refusal.status(), headers, Json(refusal.body())).into_response()
+pub(crate) fn lacking(rule: &str, part: &str, accept: Option<&str>) -> Response {
+    Refusal::Missing { rule, part }.response(accept).map(Body::from)
 }
 
 /// The decision's JSON, as the API answers it.

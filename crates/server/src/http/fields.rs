@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use tollkeeper_core::parse_duration_us;
 use tollkeeper_policy::nearest;
 
 use super::problem::{Problem, echo};
-use super::strict::{Given, Name, twice};
+use super::strict::{Budget, Given, Giving, List, Name, twice};
 
 /// The fields that have not been taken yet. Texts lie where they were read.
 #[derive(Debug)]
@@ -57,7 +58,15 @@ impl<'b> Fields<'b> {
         match self.take_given(name) {
             None => Ok(None),
             Some(Given::Text(text)) => Ok(Some(text)),
-            Some(Given::Other(other)) => Err(Problem::field(name, &other.to_string(), "a string")),
+            Some(other) => Err(wrong(name, other, "a string")),
+        }
+    }
+
+    pub(crate) fn list(&mut self, name: &str) -> Result<Option<List>, Problem> {
+        match self.take_given(name) {
+            None => Ok(None),
+            Some(Given::List(list)) => Ok(Some(*list)),
+            Some(other) => Err(wrong(name, other, "a list")),
         }
     }
 
@@ -99,6 +108,11 @@ impl<'b> Fields<'b> {
     }
 }
 
+/// The complaint about a value of another kind than was expected.
+fn wrong(name: &str, given: Given<'_>, expected: &str) -> Problem {
+    Problem::field(name, &Value::from(given).to_string(), expected)
+}
+
 impl<'de> Deserialize<'de> for Fields<'de> {
     /// Refuses a field that comes twice, which a map would silently overwrite.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -113,9 +127,11 @@ impl<'de> Deserialize<'de> for Fields<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut left: SmallVec<[(Cow<'de, str>, Given<'de>); USUAL_FIELDS]> =
                     SmallVec::new();
+                let budget = Budget::of_a_body();
                 while left.len() < MAX_FIELDS {
-                    let Some((Name(name), value)) = map.next_entry::<Name<'de>, Given<'de>>()?
-                    else {
+                    let name = PhantomData::<Name<'de>>;
+                    let entry = map.next_entry_seed(name, Giving(&budget))?;
+                    let Some((Name(name), value)) = entry else {
                         return Ok(Fields { left });
                     };
                     if left.iter().any(|(field, _)| *field == name) {
@@ -138,6 +154,7 @@ const MAX_FIELDS: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::strict::{MAX_LIST, MAX_VALUES};
 
     /// One of a batch was refused for the field that nobody knows, and alone for their number.
     #[test]
@@ -158,5 +175,38 @@ mod tests {
         }
         let broken = format!("{{{}", many.join(","));
         assert!(Fields::read(broken.as_bytes()).is_err());
+    }
+
+    /// Two bytes of a list were a value of 32, and all of them were kept to be counted.
+    #[test]
+    fn of_a_long_list_only_the_first_are_kept() {
+        let zeros = "0,".repeat(2_000_000);
+        let body = format!("{{\"checks\":[{zeros}0]}}");
+        let list = Fields::read(body.as_bytes()).unwrap().list("checks").unwrap().unwrap();
+        assert_eq!((list.kept.len(), list.count), (MAX_LIST, 2_000_001));
+        assert!(list.kept.capacity() <= 2 * MAX_LIST);
+        let broken = format!("{{\"checks\":[{zeros}");
+        assert!(Fields::read(broken.as_bytes()).is_err());
+    }
+
+    /// Nor is there another place in a body where so many could be hidden.
+    #[test]
+    fn a_body_has_only_so_many_values_however_deep() {
+        let told = |body: String| match Fields::read(body.as_bytes()) {
+            Ok(_) => String::new(),
+            Err(problem) => problem.to_json()["detail"].as_str().unwrap().to_owned(),
+        };
+        let zeros = |count| vec!["0"; count].join(",");
+        let pairs: Vec<String> = (0..=MAX_VALUES).map(|nth| format!("\"{nth}\":0")).collect();
+        for body in [
+            format!("{{\"checks\":[[{}]]}}", zeros(MAX_VALUES)),
+            format!("{{\"checks\":[{{\"key\":[{}]}}]}}", zeros(MAX_VALUES)),
+            format!("{{\"attributes\":{{{}}}}}", pairs.join(",")),
+            format!("{{\"a\":{{\"a\":[{0}]}},\"b\":{{\"a\":[{0}]}}}}", zeros(MAX_VALUES / 2)),
+        ] {
+            let told = told(body);
+            assert!(told.contains("cannot be used: it has more than 131072 values"), "{told}");
+        }
+        assert_eq!(told(format!("{{\"checks\":[[{}]]}}", zeros(MAX_VALUES - 1))), "");
     }
 }

@@ -15,7 +15,8 @@ use super::{App, Engine};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Ready while rules can be decided: by the store, or without it by rules that are not closed. One
-/// server of several that is down is the affair of its own keys.
+/// server of several that is down is the affair of its own keys. Who has just come has no part yet of
+/// what is shared, and would deny everybody.
 pub(super) async fn ready(State(engine): Engine) -> Response {
     let asked = (0..engine.store().shards()).map(|shard| engine.shard_decides(shard));
     let shards = join_all(asked).await;
@@ -32,7 +33,8 @@ pub(super) async fn ready(State(engine): Engine) -> Response {
         .map(|rule| rule.name())
         .collect();
     let in_part = used().any(|decides| *decides);
-    let ready = in_part || closed.is_empty();
+    let begins_in_us = engine.store().begins_in_us().filter(|_| policy.is_shared_by_count());
+    let ready = (in_part || closed.is_empty()) && begins_in_us.is_none();
     let mut body = json!({
         "ready": ready,
         "store": if up { "up" } else if in_part { "partly down" } else { "down" },
@@ -47,6 +49,9 @@ pub(super) async fn ready(State(engine): Engine) -> Response {
     }
     if !up && !closed.is_empty() {
         body["closed_rules"] = closed.into();
+    }
+    if let Some(us) = begins_in_us {
+        body["begins_in_ms"] = us.div_ceil(1000).into();
     }
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()

@@ -1,23 +1,39 @@
-//! Owns [`Strict`]: a JSON value in which no field comes twice, however deep. A map would silently
-//! keep the last, and whoever looked at the body before us might have gone by the first.
+//! Owns [`Anything`]: reads a JSON value in which no field comes twice, however deep. A map would
+//! silently keep the last, and whoever looked at the body before us might have gone by the first.
 //!
-//! [`Given`] is the same where a text is the most likely, which is then not copied.
+//! [`Given`] is the same where a text is the most likely, which is then not copied. Two bytes of a
+//! body can be a value of thirty and more, so of one body only so many are kept.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Number, Value};
 
 use super::problem::echo;
 
-/// A value that was read strictly.
-#[derive(Debug)]
-pub(super) struct Strict(pub(super) Value);
+/// The most values of one body, the largest batch's too.
+pub(super) const MAX_VALUES: usize = 128 * 1024;
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Anything).map(Self)
+/// The most values of a list that are kept: no call takes a longer one. The rest is counted.
+pub(super) const MAX_LIST: usize = 1000;
+
+/// How many values of a body can still be kept.
+pub(super) struct Budget(Cell<usize>);
+
+impl Budget {
+    pub(super) fn of_a_body() -> Self {
+        Self(Cell::new(MAX_VALUES))
+    }
+
+    fn take_one<E: Error>(&self) -> Result<(), E> {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.ok_or_else(|| E::custom(format!("it has more than {MAX_VALUES} values")))?);
+        Ok(())
     }
 }
 
@@ -25,13 +41,24 @@ impl<'de> Deserialize<'de> for Strict {
 #[derive(Debug)]
 pub(super) enum Given<'b> {
     Text(Cow<'b, str>),
+    List(Box<List>),
     Other(Box<Value>),
+}
+
+/// A list that a field holds.
+#[derive(Debug)]
+pub(super) struct List {
+    /// Its first values.
+    pub(super) kept: Vec<Value>,
+    /// How many it has.
+    pub(super) count: usize,
 }
 
 impl From<Value> for Given<'_> {
     fn from(value: Value) -> Self {
         match value {
             Value::String(text) => Self::Text(text.into()),
+            Value::Array(kept) => Self::List(Box::new(List { count: kept.len(), kept })),
             other => Self::Other(Box::new(other)),
         }
     }
@@ -41,14 +68,21 @@ impl From<Given<'_>> for Value {
     fn from(given: Given<'_>) -> Self {
         match given {
             Given::Text(text) => Self::String(text.into_owned()),
+            // More of it than anybody is shown.
+            Given::List(list) => Self::Array(list.kept),
             Given::Other(value) => *value,
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Given<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextFirst)
+/// Reads what a field holds.
+pub(super) struct Giving<'c>(pub(super) &'c Budget);
+
+impl<'de> DeserializeSeed<'de> for Giving<'_> {
+    type Value = Given<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Given<'de>, D::Error> {
+        deserializer.deserialize_any(TextFirst(self.0))
     }
 }
 
@@ -57,20 +91,20 @@ pub(super) struct Name<'b>(pub(super) Cow<'b, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match deserializer.deserialize_str(TextFirst)? {
+        match deserializer.deserialize_str(TextFirst(&Budget::of_a_body()))? {
             Given::Text(name) => Ok(Self(name)),
-            Given::Other(_) => Err(D::Error::custom("a name is a text")),
+            _ => Err(D::Error::custom("a name is a text")),
         }
     }
 }
 
-struct TextFirst;
+struct TextFirst<'c>(&'c Budget);
 
-impl<'de> Visitor<'de> for TextFirst {
+impl<'de> Visitor<'de> for TextFirst<'_> {
     type Value = Given<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Anything.expecting(f)
+        Anything(self.0).expecting(f)
     }
 
     fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<Given<'de>, E> {
@@ -82,37 +116,59 @@ impl<'de> Visitor<'de> for TextFirst {
     }
 
     fn visit_unit<E: Error>(self) -> Result<Given<'de>, E> {
-        Anything.visit_unit().map(Given::from)
+        Anything(self.0).visit_unit().map(Given::from)
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Given<'de>, E> {
-        Anything.visit_bool(value).map(Given::from)
+        Anything(self.0).visit_bool(value).map(Given::from)
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Given<'de>, E> {
-        Anything.visit_u64(value).map(Given::from)
+        Anything(self.0).visit_u64(value).map(Given::from)
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Given<'de>, E> {
-        Anything.visit_i64(value).map(Given::from)
+        Anything(self.0).visit_i64(value).map(Given::from)
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Given<'de>, E> {
-        Anything.visit_f64(value).map(Given::from)
+        Anything(self.0).visit_f64(value).map(Given::from)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Given<'de>, A::Error> {
-        Anything.visit_seq(list).map(Given::from)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Given<'de>, A::Error> {
+        let mut kept = Vec::new();
+        while kept.len() < MAX_LIST {
+            let Some(value) = list.next_element_seed(Anything(self.0))? else {
+                return Ok(Value::Array(kept).into());
+            };
+            kept.push(value);
+        }
+        let mut count = kept.len();
+        while list.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok(Given::List(Box::new(List { kept, count })))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given<'de>, A::Error> {
-        Anything.visit_map(map).map(Given::from)
+        Anything(self.0).visit_map(map).map(Given::from)
     }
 }
 
-struct Anything;
+/// Reads any value.
+#[derive(Clone, Copy)]
+struct Anything<'c>(&'c Budget);
 
-impl<'de> Visitor<'de> for Anything {
+impl<'de> DeserializeSeed<'de> for Anything<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.0.take_one()?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Anything<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +205,7 @@ impl<'de> Visitor<'de> for Anything {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Strict(value)) = list.next_element()? {
+        while let Some(value) = list.next_element_seed(self)? {
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -157,7 +213,7 @@ impl<'de> Visitor<'de> for Anything {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some((name, Strict(value))) = map.next_entry::<String, Strict>()? {
+        while let Some((name, value)) = map.next_entry_seed(PhantomData::<String>, self)? {
             if fields.contains_key(&name) {
                 return Err(twice(&name));
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use tollkeeper_core::RedisUrl;
+use tollkeeper_core::{RedisUrl, Store};
 use tollkeeper_engine::{
     Ask, BreakerState, Engine, Observer, Source, StoreChange, SystemTimer, Target, Timer,
 };

@@ -9,15 +9,17 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use tokio::task::yield_now;
 use tollkeeper_core::ManualClock;
-use tollkeeper_engine::{Ask, Engine, Target};
+use tollkeeper_engine::{Ask, Engine, ManualTimer, Target};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
+use tollkeeper_testkit::faulty::FaultyStore;
 use tollkeeper_tower::{Body, Identity, InFlight, PeerAddr, RateLimitLayer, Refusal};
 use tower::util::ServiceExt;
-use tower::{Layer, service_fn};
+use tower::{Layer, Service, service_fn};
 
 type App = Engine<MemoryStore<ManualClock>>;
 
@@ -82,6 +84,60 @@ async fn a_request_goes_or_is_refused_with_headers_on_both() {
     assert_eq!(body["violated-policies"][0], "per-ip");
     let problem = send(&layer, request("/", &[("accept", "application/problem+json")])).await;
     assert_eq!(header(&problem, "content-type"), Some("application/problem+json"));
+}
+
+/// A byte that is no text hid all cookies, and a second line all that were in it: such requests were
+/// counted by nobody.
+#[tokio::test]
+async fn a_cookie_is_found_in_any_line_and_beside_any_byte() {
+    let layer =
+        RateLimitLayer::new(engine("rules: { api: { key: \"cookie:session\", limit: 1/day } }"));
+    let cookies = |lines: &[&[u8]]| {
+        let mut request = request("/", &[]);
+        for line in lines {
+            let line = HeaderValue::from_bytes(line).unwrap();
+            request.headers_mut().append("cookie", line);
+        }
+        request
+    };
+    assert_eq!(send(&layer, cookies(&[b"session=abc"])).await.status(), StatusCode::OK);
+    for lines in [
+        &[&b"x=\xe9; session=abc"[..]][..],
+        &[b"x=1", b"session=abc"],
+        &[b"x=1", b"y=2", b"z=3; session=abc"],
+    ] {
+        let status = send(&layer, cookies(lines)).await.status();
+        assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{lines:?}");
+    }
+    // However many other headers there are.
+    let mut request = cookies(&[b"x=1", b"session=abc"]);
+    for nth in 0..30 {
+        let name = HeaderName::try_from(format!("x-{nth}")).unwrap();
+        request.headers_mut().insert(name, HeaderValue::from_static("1"));
+    }
+    assert_eq!(send(&layer, request).await.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_header_that_is_no_text_counts_as_any_other() {
+    let layer =
+        RateLimitLayer::new(engine("rules: { api: { key: \"header:x-user\", limit: 1/day } }"));
+    for (user, status) in [(&b"jos\xe9"[..], 200), (b"jos\xe9", 429), (b"jos\xe8", 200)] {
+        let mut request = request("/", &[]);
+        request.headers_mut().insert("x-user", HeaderValue::from_bytes(user).unwrap());
+        assert_eq!(send(&layer, request).await.status(), status, "{user:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_for_want_of_a_key_is_told_as_any_other() {
+    let file = "rules: { api: { key: \"header:x-api-key\", when_missing: deny, limit: 1/day } }";
+    let layer = RateLimitLayer::new(engine(file));
+    let denied = send(&layer, request("/", &[("accept", "application/problem+json")])).await;
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(header(&denied, "cache-control"), Some("no-store"));
+    assert_eq!(header(&denied, "content-type"), Some("application/problem+json"));
+    assert_eq!(header(&denied, "retry-after"), None, "waiting does not help");
 }
 
 #[tokio::test]
@@ -165,6 +221,28 @@ async fn a_permit_is_held_until_the_body_has_ended_or_is_dropped() {
     }
 }
 
+/// The store gave it to somebody who was gone, and it was held until its lease ended.
+#[tokio::test]
+async fn a_permit_is_given_back_though_its_client_left_before_the_store_gave_it() {
+    let file = "rules: { few: { concurrency: { max_in_flight: 1, lease: 1h } } }";
+    let policy = Policy::parse(file, &|_| None).unwrap();
+    let memory = || MemoryStore::new(Settings::default(), ManualClock::at(1_700_000_000_000_000));
+    let timer = Arc::new(ManualTimer::default());
+    let engine = Engine::guarded(policy, FaultyStore::new(memory()), memory(), timer).unwrap();
+    let engine = Arc::new(engine);
+    let service = RateLimitLayer::new(Arc::clone(&engine)).layer(service_fn(ok));
+    let mut call = Box::pin(service.oneshot(request("/", &[])));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending(), "the store has to be asked");
+    drop(call);
+    for _ in 0..20 {
+        yield_now().await;
+    }
+    assert_eq!(engine.store().calls(), 2, "taken, and given back");
+    let ask = Ask { target: Target::Rule("few"), key: None, cost: 0 };
+    assert_eq!(engine.check(ask).await.unwrap().decision().remaining, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_permit_lasts_for_as_long_as_its_request_does() {
     let engine = engine("rules: { api: { concurrency: { max_in_flight: 1, lease: 30s } } }");
@@ -226,18 +304,26 @@ async fn who_gives_up_while_waiting_gives_back() {
     let engine = engine(policy);
     let layer = RateLimitLayer::new(Arc::clone(&engine));
     assert_eq!(send(&layer, request("/", &[])).await.status(), StatusCode::OK);
+    let given_back = async || {
+        let given_back = async {
+            while remaining(&engine, "api", "global").await == 0 {
+                yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), given_back).await.unwrap();
+    };
     {
         let mut waiting = pin!(send(&layer, request("/", &[])));
         let mut context = Context::from_waker(Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         assert_eq!(remaining(&engine, "api", "global").await, 0);
     }
-    let given_back = async {
-        while remaining(&engine, "api", "global").await == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), given_back).await.unwrap();
+    given_back().await;
+    // Also who never began to wait.
+    let call = layer.layer(service_fn(ok)).call(request("/", &[]));
+    assert_eq!(remaining(&engine, "api", "global").await, 0);
+    drop(call);
+    given_back().await;
 }
 
 #[tokio::test]
