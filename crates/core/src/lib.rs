@@ -35,7 +35,7 @@ pub use rate::Rate;
 pub use redis_url::{HostPort, RedisAddress, RedisUrl, Secret};
 pub use state::{State, Step};
 pub use store::{
-    Amended, Amendment, Change, Drawn, Entry, Filter, Hears, Ran, Settled, Store, StoreError,
-    WhenFull, drawn,
+    About, Amended, Amendment, Change, Drawn, Entry, Filter, Hears, Ran, Settled, Store,
+    StoreError, WhenFull, drawn,
 };
 pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};

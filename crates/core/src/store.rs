@@ -283,7 +283,21 @@ pub struct Entry {
 pub struct StoreError {
     message: String,
     ran: Ran,
-    of_state: bool,
+    about: About,
+}
+
+/// What a failed call tells about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum About {
+    /// The store: it is not well, or too slow.
+    Store,
+    /// The way to it: there is none, and nothing was sent. To try again costs the store nothing.
+    Way,
+    /// What is stored for one key; the store itself is well.
+    State,
+    /// This process, which lacks what it would have decided by; the store was not asked.
+    Process,
 }
 
 /// Whether a failed call can have changed anything.
@@ -300,25 +314,47 @@ impl StoreError {
     /// A call that surely did not run.
     #[must_use]
     pub fn did_not_run(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ran: Ran::No, of_state: false }
+        Self::unrun(message, About::Store)
     }
 
     /// A call that may have run.
     #[must_use]
     pub fn may_have_run(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ran: Ran::Perhaps, of_state: false }
+        Self { message: message.into(), ran: Ran::Perhaps, about: About::Store }
+    }
+
+    /// A call that was not sent, since there is no way to the store.
+    #[must_use]
+    pub fn unreached(message: impl Into<String>) -> Self {
+        Self::unrun(message, About::Way)
+    }
+
+    /// A decision that this process was to take by itself, and cannot.
+    #[must_use]
+    pub fn undecided_here(message: impl Into<String>) -> Self {
+        Self::unrun(message, About::Process)
     }
 
     /// A call that did not run because of what is stored for its key; the store itself is well.
     #[must_use]
     pub fn unusable_state(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ran: Ran::No, of_state: true }
+        Self::unrun(message, About::State)
+    }
+
+    fn unrun(message: impl Into<String>, about: About) -> Self {
+        Self { message: message.into(), ran: Ran::No, about }
+    }
+
+    /// What it tells about.
+    #[must_use]
+    pub fn about(&self) -> About {
+        self.about
     }
 
     /// Whether it is only about what is stored for one key.
     #[must_use]
     pub fn is_of_state(&self) -> bool {
-        self.of_state
+        self.about == About::State
     }
 
     /// Whether the call can have changed anything.

@@ -140,6 +140,16 @@ impl Breaker {
 
     /// A call that went at `began_us` failed or took too long.
     pub(crate) fn failed(&mut self, began_us: u64, now_us: u64) -> Option<Turn> {
+        self.failed_after(began_us, now_us, true)
+    }
+
+    /// A call that was to go at `began_us` was not sent, since there is no way to the store. The next one
+    /// may be soon: the store hears nothing of it, and who opens the way has pauses of his own.
+    pub(crate) fn unreached(&mut self, began_us: u64, now_us: u64) -> Option<Turn> {
+        self.failed_after(began_us, now_us, false)
+    }
+
+    fn failed_after(&mut self, began_us: u64, now_us: u64, was_sent: bool) -> Option<Turn> {
         if self.is_of_before(began_us) {
             return None;
         }
@@ -153,12 +163,12 @@ impl Breaker {
                 if now_us.saturating_sub(*since_us) > RELAPSE_US {
                     self.pause_us = FIRST_PAUSE_US;
                 }
-                self.go_down(now_us, now_us);
+                self.go_down(now_us, now_us, was_sent);
                 Some(Turn::Down)
             }
             State::Down { since_us, .. } | State::Recovering { since_us, .. } => {
                 let since_us = *since_us;
-                self.go_down(since_us, now_us);
+                self.go_down(since_us, now_us, was_sent);
                 None
             }
         }
@@ -203,11 +213,14 @@ impl Breaker {
         }
     }
 
-    fn go_down(&mut self, since_us: u64, now_us: u64) {
+    fn go_down(&mut self, since_us: u64, now_us: u64, was_sent: bool) {
+        let pause_us = if was_sent { self.pause_us } else { FIRST_PAUSE_US };
         // Between half and the whole of the pause, so that many nodes do not probe together.
-        let half_us = self.pause_us / 2;
+        let half_us = pause_us / 2;
         let wait_us = half_us + self.next_random() % (half_us + 1);
-        self.pause_us = (self.pause_us * 2).min(LONGEST_PAUSE_US);
+        if was_sent {
+            self.pause_us = (self.pause_us * 2).min(LONGEST_PAUSE_US);
+        }
         self.state =
             State::Down { since_us, probe_at_us: now_us + wait_us, probing_since_us: None };
     }
@@ -401,6 +414,30 @@ mod tests {
             assert_eq!(breaker.failed(probe_us - 1, probe_us + 10), None);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    /// The last of them went just before the way was open again, and the next one came 400 ms later.
+    #[test]
+    fn probes_that_are_not_sent_go_on_with_short_pauses() {
+        let mut breaker = down_at(0);
+        let mut now_us = 0;
+        for nth in 0..100 {
+            let probe_us = next_probe(&mut breaker, now_us);
+            assert!(
+                (FIRST_PAUSE_US / 2..=FIRST_PAUSE_US + 100).contains(&(probe_us - now_us))
+                    || nth == 0
+            );
+            now_us = probe_us;
+            assert_eq!(breaker.unreached(probe_us, now_us), None);
+        }
+        // One that is sent and fails has pauses that grow, whatever came before.
+        for most_us in [50_000, 100_000, 200_000, 400_000, 400_000] {
+            let probe_us = next_probe(&mut breaker, now_us);
+            assert_eq!(breaker.failed(probe_us, probe_us), None);
+            let State::Down { probe_at_us, .. } = breaker.state else { panic!("{breaker:?}") };
+            assert!((most_us / 2..=most_us).contains(&(probe_at_us - probe_us)), "{most_us}");
+            now_us = probe_us;
+        }
     }
 
     #[test]

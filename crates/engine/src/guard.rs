@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use parking_lot::Mutex;
-use tollkeeper_core::{StoreError, format_duration};
+use tollkeeper_core::{About, StoreError, format_duration};
 
 use crate::breaker::{Breaker, BreakerState, Turn};
 use crate::observe::{Observer, StoreChange};
@@ -195,9 +195,11 @@ impl Guard {
     ) {
         let turn = {
             let mut breaker = self.breaker.lock();
-            match error {
-                Some(error) if !error.is_of_state() => breaker.failed(began_us, now_us),
-                _ => breaker.answered(began_us, now_us),
+            match error.map(StoreError::about) {
+                None | Some(About::State) => breaker.answered(began_us, now_us),
+                Some(About::Way) => breaker.unreached(began_us, now_us),
+                Some(About::Process) => return breaker.abandoned(began_us),
+                Some(_) => breaker.failed(began_us, now_us),
             }
         };
         if let Some(error) = error.filter(|error| error.is_of_state()) {

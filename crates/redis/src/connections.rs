@@ -12,7 +12,7 @@ use futures_util::future::select_ok;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::driver::{Command, Driver, Fault, Link, Reply};
 use crate::examine::{Wanted, examine, replica};
@@ -20,7 +20,8 @@ use crate::examine::{Wanted, examine, replica};
 #[cfg(test)]
 mod tests;
 
-/// The longest pause before a connection is opened again, which doubles each time.
+/// The longest time from one try to open a connection to the next, which doubles each time. A try that
+/// takes longer is followed by the next at once: it has been a pause itself.
 const FIRST_PAUSE: Duration = Duration::from_millis(40);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
@@ -202,6 +203,7 @@ async fn keep_open<D: Driver>(shared: Arc<Shared<D>>, nth: usize) {
     let slot = &shared.slots[nth];
     let mut pause = FIRST_PAUSE;
     loop {
+        let mut tried = Instant::now();
         match open_one(&shared.driver).await {
             Ok(link) => {
                 let open = Arc::new(Open { link, doubt: Notify::new(), over: Mutex::new(None) });
@@ -214,6 +216,7 @@ async fn keep_open<D: Driver>(shared: Arc<Shared<D>>, nth: usize) {
                     // Whoever waits for an answer waits in vain.
                     open.link.close();
                 }
+                tried = Instant::now();
                 if since.elapsed() >= LASTED {
                     pause = FIRST_PAUSE;
                 }
@@ -222,7 +225,7 @@ async fn keep_open<D: Driver>(shared: Arc<Shared<D>>, nth: usize) {
                 slot.send_replace(Slot::Closed(fault.unsent()));
             }
         }
-        sleep(jittered(pause)).await;
+        sleep_until(tried + jittered(pause)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

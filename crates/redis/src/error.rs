@@ -46,11 +46,9 @@ const FOREIGN: [&str; 2] = ["WRONGTYPE", "'not_ours'"];
 /// What is told of a call to the server at `place` that failed.
 pub(crate) fn store_error(place: &str, fault: &Fault) -> StoreError {
     match fault {
-        Fault::Unconnected { text } => {
-            StoreError::did_not_run(format!("cannot use {place}: {text}"))
-        }
+        Fault::Unconnected { text } => StoreError::unreached(format!("cannot use {place}: {text}")),
         Fault::TurnedAway(refusal) => {
-            StoreError::did_not_run(format!("cannot use {place}: {}", advised(refusal)))
+            StoreError::unreached(format!("cannot use {place}: {}", advised(refusal)))
         }
         Fault::Broken { text } => {
             StoreError::may_have_run(format!("lost the connection to {place}: {text}"))
@@ -91,7 +89,7 @@ fn advised(refusal: &Refusal) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollkeeper_core::Ran;
+    use tollkeeper_core::{About, Ran};
 
     use super::*;
 
@@ -142,6 +140,15 @@ mod tests {
             assert!(error.to_string().contains("ACL SETUSER"), "{error}");
             assert!(!error.to_string().contains("alice"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_was_not_sent_tells_of_the_way_and_what_was_refused_of_the_server() {
+        let about = |fault: &Fault| store_error("h:1", fault).about();
+        let refused = Fault::refused("LOADING Redis is loading");
+        let lost = Fault::Broken { text: "reset".to_owned() };
+        assert_eq!([&refused, &lost].map(about), [About::Store; 2]);
+        assert_eq!([refused, lost].map(|fault| about(&fault.unsent())), [About::Way; 2]);
     }
 
     #[test]

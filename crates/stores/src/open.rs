@@ -129,8 +129,12 @@ mod redis {
 
     use super::{AnyStore, OpenError};
 
-    /// How long a connection may take to open, in multiples of the time that a decision may wait.
-    const CONNECT_TIMEOUTS: u64 = 10;
+    /// How long a connection may take to open, in multiples of the time that a decision may wait: some
+    /// round trips. Beyond a second it is twice that time and no more, since one that hangs when the server
+    /// comes back has to end before the next can be tried.
+    const CONNECT_TIMEOUTS: u32 = 10;
+    const LONG: Duration = Duration::from_secs(1);
+    const LONG_TIMEOUTS: u32 = 2;
 
     /// Who decides.
     #[derive(Clone, Copy)]
@@ -194,7 +198,9 @@ mod redis {
             let wrong = |source| OpenError::Ca { path: path.clone(), source };
             std::fs::read(path).map_err(wrong)
         };
-        let patience = Duration::from_micros(settings.timeout_us.saturating_mul(CONNECT_TIMEOUTS));
+        let timeout = Duration::from_micros(settings.timeout_us);
+        let most = timeout.saturating_mul(LONG_TIMEOUTS).max(LONG);
+        let patience = timeout.saturating_mul(CONNECT_TIMEOUTS).min(most);
         Ok(Settings {
             prefix: settings.prefix.clone(),
             colocate: settings.colocate,

@@ -22,6 +22,10 @@ pub enum Mood {
     Refusing,
     /// With an error that is about a key, not about the store.
     WrongState,
+    /// With an error that is about this process, not about the store.
+    Undecided,
+    /// With an error that says that nothing was sent.
+    Unreached,
     /// As the store behind says for the first of it, and with an error for the others.
     Partly,
 }
@@ -92,6 +96,8 @@ impl<S: Store> FaultyStore<S> {
             }
             Mood::Refusing => StoreError::did_not_run("refused"),
             Mood::WrongState => StoreError::unusable_state("a value that is not ours"),
+            Mood::Undecided => StoreError::undecided_here("nothing to decide by"),
+            Mood::Unreached => StoreError::unreached("no connection"),
         };
         (0..count).map(|_| Err(error.clone())).collect()
     }

@@ -41,6 +41,44 @@ fn it_is_asked_again_by_itself_within_a_second_of_its_return_and_not_by_all_at_o
     }
 }
 
+/// Its last probe may have gone just before there was a way again, and the next one went 400 ms later.
+#[test]
+fn a_store_that_could_not_be_reached_is_asked_as_soon_as_it_can_be() {
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Unreached);
+    for _ in 0..2_000 {
+        let _ = bench.at_once("api", "alice");
+        bench.timer.advance(5_000);
+    }
+    assert_eq!(bench.engine.health().breaker, BreakerState::Open);
+    bench.mood(Mood::Well);
+    for _ in 0..35 {
+        let _ = bench.at_once("api", "alice");
+        bench.timer.advance(1_000);
+    }
+    assert_eq!(bench.engine.health().breaker, BreakerState::Closed);
+}
+
+/// A busy key for which one draw was lost took the store away from every other rule.
+#[test]
+fn what_this_process_cannot_decide_says_nothing_of_the_store() {
+    let bench = Bench::new(POLICY);
+    bench.mood(Mood::Undecided);
+    for _ in 0..1_000 {
+        assert_eq!(bench.at_once("api", "alice").source(), Source::Fallback);
+    }
+    assert_eq!(bench.engine.health().breaker, BreakerState::Closed);
+    // Nor does it keep others from asking a store that is down.
+    bench.mood(Mood::Refusing);
+    (0..5).for_each(|_| _ = bench.at_once("api", "alice"));
+    assert_eq!(bench.engine.health().breaker, BreakerState::Open);
+    bench.timer.advance(1_000_000);
+    bench.mood(Mood::Undecided);
+    let _ = bench.at_once("api", "alice");
+    bench.mood(Mood::Well);
+    assert_eq!(bench.at_once("api", "alice").source(), Source::Store);
+}
+
 #[test]
 fn the_warm_up_lets_ever_more_callers_through() {
     let bench = Bench::new(POLICY);

@@ -204,7 +204,7 @@ async fn one_good_connection_is_enough_to_begin() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lets_us_in_and_says_nothing_is_left_in_time() {
-    let server = FakeServer::new([Mood::Silent]);
+    let server = FakeServer::new([Mood::Silent, Mood::Silent]);
     let connections = Connections::open(server.clone(), 1);
     let begun = Instant::now();
     let text = "no answer within 350ms".to_owned();
@@ -263,6 +263,18 @@ async fn a_server_that_lets_us_in_and_refuses_every_call_is_not_stormed() {
     // 150 ms each, give or take.
     let took = begun.elapsed();
     assert!((20..40).contains(&took.as_secs()), "{took:?}");
+}
+
+/// A try that hung when the server came back was followed by a pause as long as any: with the next probe
+/// that was more than a second.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_hangs_is_followed_by_the_next_at_once() {
+    const TRIES: u32 = 50;
+    let server = FakeServer::new((0..TRIES).map(|_| Mood::Silent));
+    let begun = Instant::now();
+    let connections = Connections::open(server.clone(), 1);
+    first_is_open(&connections, true).await;
+    assert_eq!(begun.elapsed().as_millis(), (PATIENCE * TRIES).as_millis());
 }
 
 #[test]
