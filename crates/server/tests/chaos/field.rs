@@ -1,10 +1,10 @@
-//! Owns [`Field`]: three engines on one server, and the callers that keep asking them.
+//! Owns [`Field`]: six engines on one server, and the callers that keep asking them.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{RwLock, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tollkeeper_core::{RedisUrl, Store};
@@ -29,6 +29,13 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Units of the rule that is used up before anything fails. Hardly any come back during a test.
 pub(crate) const SPENT: u64 = 50;
 
+/// Units of the rule of which some are left when something fails, and how many are used by then.
+pub(crate) const HALF: u64 = 400;
+pub(crate) const USED: u64 = 100;
+
+/// Until each engine knows what its rules have left, nobody runs out of time.
+const AMPLE: &str = "5s";
+
 type App = Engine<RedisStore, MemoryStore<SystemClock>>;
 
 /// An engine with its choice, its callers, and what became of their requests.
@@ -52,16 +59,8 @@ impl Observer for Heard {
 impl Party {
     /// One that asks the server for every check by itself is `plain`; others tell denials again, and
     /// let checks go together.
-    fn new(url: &RedisUrl, choice: OnFailure, plain: bool, timeout: &str) -> Self {
-        let denied_cache = if plain { "0" } else { "1s" };
-        let policy = format!(
-            "store: {{ on_failure: {}, timeout: {timeout}, denied_cache: {denied_cache} }}
-rules:
-  spent: {{ token_bucket: {{ capacity: {SPENT}, refill_rate: {SPENT}/day }} }}
-  busy: {{ token_bucket: {{ capacity: 1000000, refill_rate: 1000000/s }} }}",
-            choice.name()
-        );
-        let policy = Policy::parse(&policy, &|_| None).unwrap();
+    fn new(url: &RedisUrl, choice: OnFailure, plain: bool) -> Self {
+        let policy = policy(choice, plain, AMPLE);
         let settings = Settings { merge: !plain, ..Settings::default() };
         let store = RedisStore::open(url, settings).unwrap();
         let local = MemoryStore::new(tollkeeper_memory::Settings::default(), SystemClock::new());
@@ -69,6 +68,11 @@ rules:
         let engine = Engine::guarded(policy, store, local, Arc::new(SystemTimer::new())).unwrap();
         let engine = Arc::new(engine.observed(Arc::clone(&heard) as Arc<dyn Observer>));
         Self { choice, plain, engine, samples: Arc::default(), heard }
+    }
+
+    /// From here on no decision waits for longer than this.
+    fn hurry(&self, timeout: &str) {
+        self.engine.reload(policy(self.choice, self.plain, timeout)).unwrap();
     }
 
     fn count(&self, what: impl Fn(&Sample) -> bool) -> usize {
@@ -80,25 +84,40 @@ rules:
     }
 }
 
+fn policy(choice: OnFailure, plain: bool, timeout: &str) -> Policy {
+    let denied_cache = if plain { "0" } else { "1s" };
+    let policy = format!(
+        "store: {{ on_failure: {}, timeout: {timeout}, denied_cache: {denied_cache} }}
+rules:
+  spent: {{ token_bucket: {{ capacity: {SPENT}, refill_rate: {SPENT}/day }} }}
+  half: {{ token_bucket: {{ capacity: {HALF}, refill_rate: {HALF}/day }} }}
+  busy: {{ token_bucket: {{ capacity: 1000000, refill_rate: 1000000/s }} }}",
+        choice.name()
+    );
+    Policy::parse(&policy, &|_| None).unwrap()
+}
+
 /// The engines, their callers, and the time.
 pub(crate) struct Field {
     pub(crate) parties: Vec<Party>,
     timer: Arc<SystemTimer>,
     phase: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
+    /// Held by whoever asks.
+    asking: Arc<RwLock<()>>,
     asked: watch::Sender<u64>,
     tasks: Vec<JoinHandle<()>>,
     control: JoinHandle<Vec<u64>>,
 }
 
 impl Field {
-    /// Begins to ask engines on the server at `url`. Returns when all of them are well and their
-    /// limited rule is used up.
+    /// Begins to ask engines on the server at `url`. Returns when all of them are well, one limited rule is
+    /// used up and another one in part; from then on decisions wait for `timeout` at most.
     pub(crate) async fn begin(url: &str, timeout: &str) -> Self {
         let Ok(StoreUrl::Redis(url)) = url.parse() else { panic!("{url}") };
         let each = OnFailure::ALL.into_iter().flat_map(|choice| [(choice, false), (choice, true)]);
         let parties: Vec<Party> =
-            each.map(|(choice, plain)| Party::new(&url, choice, plain, timeout)).collect();
+            each.map(|(choice, plain)| Party::new(&url, choice, plain)).collect();
         for party in &parties {
             party.engine.store().opened().await.unwrap();
         }
@@ -110,6 +129,7 @@ impl Field {
             timer,
             phase: Arc::new(AtomicU8::new(Phase::Before as u8)),
             stop,
+            asking: Arc::default(),
             asked: watch::Sender::new(0),
             tasks: Vec::new(),
             control,
@@ -119,11 +139,15 @@ impl Field {
                 field.tasks.push(field.caller(party));
             }
         }
-        field
-            .until("its limited rule is used up", |party| {
-                party.count(|sample| sample.rule == "spent" && !sample.allowed) > 10
-            })
-            .await;
+        let is_used = |party: &Party| {
+            party.count(|sample| sample.rule == "spent" && !sample.allowed) > 10
+                && party.count(|sample| sample.rule == "half" && sample.allowed) as u64 >= USED
+        };
+        field.until("its limited rules are used", is_used).await;
+        // While nobody asks: who has begun keeps the time that he had.
+        let nobody_asks = field.asking.write().await;
+        field.parties.iter().for_each(|party| party.hurry(timeout));
+        drop(nobody_asks);
         field
     }
 
@@ -132,15 +156,17 @@ impl Field {
         let (engine, samples) = (Arc::clone(engine), Arc::clone(samples));
         let (timer, phase) = (Arc::clone(&self.timer), Arc::clone(&self.phase));
         let (stop, asked) = (Arc::clone(&self.stop), self.asked.clone());
+        let asking = Arc::clone(&self.asking);
         let key = format!("{}{}", choice.name(), if *plain { ", plain" } else { "" });
         tokio::spawn(async move {
             let mut pace = interval(PACE);
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            for rule in ["spent", "busy"].into_iter().cycle() {
+            for rule in ["spent", "busy", "half", "busy"].into_iter().cycle() {
                 pace.tick().await;
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
+                let _asking = asking.read().await;
                 let phase = Phase::of(phase.load(Ordering::SeqCst));
                 let began_us = timer.now_us();
                 let ask = Ask { target: Target::Rule(rule), key: Some(&key), cost: 1 };
@@ -204,7 +230,9 @@ impl Field {
     /// Lets every engine be asked some more, ends the callers, and tells what became of it all.
     pub(crate) async fn end(self) -> Report {
         let after = |sample: &Sample| sample.phase == Phase::After;
-        self.until("it is asked some more", |party| party.count(after) > 100).await;
+        // A machine that does much else may make it seem sick once more.
+        let is_done = |party: &Party| party.count(after) > 100 && party.is_well();
+        self.until("it is asked some more", is_done).await;
         self.stop.store(true, Ordering::SeqCst);
         for task in self.tasks {
             task.await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollkeeper_engine::StoreChange;
 use tollkeeper_policy::OnFailure;
 
-use crate::field::{Party, SPENT};
+use crate::field::{HALF, Party, SPENT, USED};
 
 /// When a request was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +54,16 @@ impl Report {
         self.parties.iter().flat_map(|(_, samples, _)| samples)
     }
 
-    /// Nobody was told later than the deadline and a little.
+    /// Nobody was told later than the deadline and a little: during the outage, and from then on.
     pub(crate) fn assert_punctual(&self, deadline: Duration) {
+        let hurried = |sample: &&Sample| sample.phase != Phase::Before;
+        self.assert_of(self.samples().filter(hurried), deadline);
+        self.assert_of(self.samples().filter(|sample| sample.phase == Phase::Outage), deadline);
+    }
+
+    fn assert_of<'a>(&self, samples: impl Iterator<Item = &'a Sample>, deadline: Duration) {
         let late = |share: f64| self.late_us[rank(self.late_us.len(), share)];
-        let mut took: Vec<u64> = self.samples().map(|sample| sample.took_us).collect();
+        let mut took: Vec<u64> = samples.map(|sample| sample.took_us).collect();
         took.sort_unstable();
         let deadline_us = u64::try_from(deadline.as_micros()).unwrap();
         let p99_us = took[rank(took.len(), 0.99)];
@@ -83,6 +89,8 @@ impl Report {
                 let expected = match choice {
                     OnFailure::Open => (true, false),
                     OnFailure::Closed => (false, true),
+                    // How much of it is left is told by how much was admitted.
+                    OnFailure::Static if sample.rule == "half" => (sample.allowed, false),
                     // Its limiter is warm: what was used up stays used up.
                     OnFailure::Static => (sample.rule == "busy", false),
                 };
@@ -92,16 +100,32 @@ impl Report {
     }
 
     /// The store and the warm limiters together admitted what is allowed, `times` over: once, and
-    /// once more for each time that the server has lost what it held. `refilled` came back.
-    pub(crate) fn assert_admitted(&self, times: u64, refilled: u64) {
+    /// once more for each time that the server has lost what it held. Its clock has gone forward by some
+    /// hours of the day in which all comes back.
+    ///
+    /// A warm limiter admits at most what was left when it last heard of the store. The store, which does
+    /// not hear of that, may admit it once more.
+    pub(crate) fn assert_admitted(&self, times: u64, hours: u64) {
         for (choice, samples, _) in &self.parties {
-            let counted = |sample: &&Sample| {
+            let admitted = |rule: &str, counts: &dyn Fn(&Sample) -> bool| {
                 // Failing open is not counting.
-                sample.rule == "spent" && (sample.by_store || *choice == OnFailure::Static)
+                let counted = |sample: &&Sample| sample.by_store || *choice == OnFailure::Static;
+                let admitted = samples.iter().filter(counted).filter(|sample| sample.allowed);
+                admitted.filter(|sample| sample.rule == rule && counts(sample)).count() as u64
             };
-            let admitted = samples.iter().filter(counted).filter(|sample| sample.allowed).count();
-            let most = usize::try_from(SPENT * times + refilled).unwrap();
-            assert!(admitted <= most, "{} admitted {admitted} of {most}", choice.name());
+            let check = |what: &str, admitted: u64, limit: u64, times: u64| {
+                let most = limit * times + limit * hours / 24 + hours.min(1);
+                let choice = choice.name();
+                assert!(admitted <= most, "{choice} admitted {admitted} of {most}: {what}");
+            };
+            check("what was used up", admitted("spent", &|_| true), SPENT, times);
+            check(
+                "what was left, here",
+                admitted("half", &|sample| !sample.by_store),
+                HALF - USED,
+                1,
+            );
+            check("what was left", admitted("half", &|_| true), HALF, times + 1);
         }
     }
 
