@@ -7,6 +7,7 @@ mod log;
 
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -41,6 +42,7 @@ pub struct RedisServer {
     time: Option<FakeTime>,
     child: Child,
     log: Log,
+    holds_others: AtomicBool,
 }
 
 impl RedisServer {
@@ -58,7 +60,8 @@ impl RedisServer {
             folder.write(launch::MIND, mind)?;
         }
         let (child, log) = launch.spawn(port.number(), &folder, time.as_ref(), &[])?;
-        let server = Self { launch, port, folder, time, child, log };
+        let holds_others = AtomicBool::new(false);
+        let server = Self { launch, port, folder, time, child, log, holds_others };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -205,6 +208,11 @@ impl RedisServer {
         Ok(connection)
     }
 
+    /// Says that the test writes keys of our names itself, which may stay.
+    pub fn holds_others(&self) {
+        self.holds_others.store(true, Ordering::Relaxed);
+    }
+
     /// The keys that would stay for ever.
     pub fn keys_without_ttl(&self) -> Result<Vec<String>, String> {
         let mut keeper = self.keeper()?;
@@ -257,7 +265,14 @@ fn escaped(text: &str) -> String {
 }
 
 impl Drop for RedisServer {
+    /// Nothing that a test has made may stay for ever, whatever the test was about.
     fn drop(&mut self) {
+        let is_asked = !std::thread::panicking() && !*self.holds_others.get_mut();
+        // One that is dead or frozen has nothing to say.
+        let mut kept =
+            if is_asked { self.keys_without_ttl().unwrap_or_default() } else { Vec::new() };
+        kept.retain(|key| key.starts_with("rl:"));
         self.kill();
+        assert!(kept.is_empty(), "keys that stay for ever: {kept:?}");
     }
 }

@@ -110,6 +110,7 @@ async fn each_is_told_what_was_left_after_its_own_turn() {
 async fn a_key_that_is_not_ours_fails_alone() {
     for program in peers::servers().unwrap().into_iter().chain(peers::oldest_redis()) {
         let (server, store) = start(&program, true).await;
+        server.holds_others();
         server.command(&["SET", "rl:{bad}:api:tb", "not ours"]).unwrap();
         let keys =
             (0..CALLERS).map(|nth| if nth % 8 == 3 { "bad".to_owned() } else { format!("k{nth}") });

@@ -74,6 +74,7 @@ async fn a_record_that_cannot_be_written_leaves_every_state_as_it_was() {
     let first = Check::new("first", &quota, "alice", 1);
     let second = Check { limit: "second", ..first };
     let taken = format!("rl:{{alice}}:second:fw:r:{:032x}", 7);
+    server.holds_others();
     server.command(&["SET", &taken, "not ours"]).unwrap();
     let ticket = Ticket { id: 7, reserve_for_us: Some(30_000_000) };
     let request = Request::new([first, second], Some(ticket)).unwrap();

@@ -101,6 +101,7 @@ async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing()
     for program in peers::servers().unwrap() {
         let fixture = Fixture::start(program).await;
         let quota = Quota::fixed_window(10, MAX_WINDOW_US).unwrap();
+        fixture.server.holds_others();
         let theirs: [&[&str]; 2] = [&["SET", STATE, "not ours"], &["HSET", STATE, "not", "ours"]];
         for command in theirs {
             fixture.server.command(&["DEL", STATE]).unwrap();

@@ -191,3 +191,17 @@ fn the_peers_are_as_old_and_as_new_as_they_say() {
     assert!(version(peers::oldest_redis().unwrap()).starts_with("6.2."));
     assert!(version(peers::too_old_redis().unwrap()).starts_with("5.0."));
 }
+
+#[test]
+fn a_key_that_stays_for_ever_fails_the_test_that_made_it() {
+    let ends = |key: &str, is_told: bool| {
+        let server = RedisServer::start("redis-server", &[]).unwrap();
+        server.command(&["SET", key, "1"]).unwrap();
+        if is_told {
+            server.holds_others();
+        }
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(server)))
+    };
+    assert!(ends("rl:{alice}:api:tb", false).is_err());
+    assert!(ends("rl:{alice}:api:tb", true).is_ok() && ends("theirs", false).is_ok());
+}
