@@ -57,6 +57,19 @@ pub(crate) fn store_error(place: &str, fault: &Fault) -> StoreError {
     }
 }
 
+/// The same, and whose key it may be, where it is about a key. Whoever looks for it in the server finds
+/// the limit's name in the key's; whom it counts is nobody's business.
+pub(crate) fn of_limits<'a>(
+    error: StoreError,
+    limits: impl Iterator<Item = &'a str>,
+) -> StoreError {
+    if !error.is_of_state() {
+        return error;
+    }
+    let names: Vec<String> = limits.map(|name| format!("`{name}`")).collect();
+    StoreError::unusable_state(format!("{error}; it is of the limit {}", names.join(" or ")))
+}
+
 fn refused(place: &str, refusal: &Refusal) -> StoreError {
     if FOREIGN.iter().any(|words| refusal.says(words)) {
         return StoreError::unusable_state(format!(
@@ -162,5 +175,8 @@ mod tests {
             assert!(error.to_string().contains("store.prefix"), "{error}");
         }
         assert!(!told("ERR attempt to perform arithmetic on local 'units'").is_of_state());
+        let of_two = |text| of_limits(told(text), ["api", "day"].into_iter()).to_string();
+        assert!(of_two("WRONGTYPE").ends_with("it is of the limit `api` or `day`"));
+        assert!(!of_two("LOADING").contains("api"));
     }
 }

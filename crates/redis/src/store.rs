@@ -11,7 +11,7 @@ use tollkeeper_core::{
 
 use crate::call::{Terms, Told, amend_call, amended, answer, state_keys, unreadable};
 use crate::driver::{Ear, Fault, Reply};
-use crate::error::store_error;
+use crate::error::{of_limits, store_error};
 use crate::hearsay::{self, Listen, Listeners};
 use crate::look;
 use crate::merge::{Asked, Carrier, Merger};
@@ -184,7 +184,8 @@ impl RedisStore {
         let call = amend_call(self.naming(), self.now_us(), amendment)?;
         let servers = self.servers();
         let replied = self.amend.run(&servers.holder(&call), &call).await;
-        let replied = replied.map_err(|fault| servers.error(&fault))?;
+        let replied = replied
+            .map_err(|fault| of_limits(servers.error(&fault), std::iter::once(amendment.limit)))?;
         let numbers = replied.wholes().ok_or_else(unreadable)?;
         amended(amendment.change, &numbers).ok_or_else(unreadable)
     }
@@ -203,7 +204,8 @@ impl Store for RedisStore {
             true => self.merger.ask(shard, Asked { terms, slot, keys }).await,
             false => self.servers().carry_one(&terms, keys).await,
         };
-        answer(request, &told?)
+        let limits = || request.checks().iter().map(|check| check.limit);
+        answer(request, &told.map_err(|error| of_limits(error, limits()))?)
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {

@@ -1,10 +1,11 @@
 //! Owns [`Metrics`]: what is counted, and how `/metrics` tells it. Nothing is counted per key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -44,6 +45,9 @@ const RELOADS: [&str; 2] = ["ok", "error"];
 const DECISIONS: usize = RESULTS.len() * SOURCES.len();
 const PER_RULE: usize = DECISIONS + OnFailure::ALL.len();
 
+/// How many things are told of values that are not ours.
+const MOST_STRANGE: usize = 64;
+
 /// The counters of each rule, by its name.
 type Rules = BTreeMap<String, Arc<Striped>>;
 
@@ -54,6 +58,8 @@ pub(crate) struct Metrics {
     rules: ArcSwap<Rules>,
     store_seconds: Histogram,
     states_failed: Striped,
+    /// What was told of values that are not ours.
+    strange: Mutex<BTreeSet<String>>,
     reloads: Striped,
     kept_charges: Striped,
     /// Who is asked for most. It is told to operators, and nothing of it here.
@@ -70,6 +76,7 @@ impl Metrics {
             // From 50 µs to 1.6 s.
             store_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 16)),
             states_failed: Striped::new(1),
+            strange: Mutex::default(),
             reloads: Striped::new(RELOADS.len()),
             store_place: policy.store().url.place(),
             kept_charges: Striped::new(1),
@@ -117,6 +124,11 @@ impl Metrics {
         if let Some(counters) = self.rules.load().get(rule) {
             counters.add(counter);
         }
+    }
+
+    fn is_strange_anew(&self, told: String) -> bool {
+        let mut strange = self.strange.lock();
+        strange.len() < MOST_STRANGE && strange.insert(told)
     }
 
     /// Where a server of the store is. A store of one server calls it 0.
@@ -193,8 +205,8 @@ impl Observer for Metrics {
     }
 
     fn state_failed(&self, error: &StoreError) {
-        // The first is told; a key that goes on failing must not fill the log.
-        if self.states_failed.sum(0) == 0 {
+        // Of each limit the first is told; a key that goes on failing must not fill the log.
+        if self.is_strange_anew(error.to_string()) {
             tracing::warn!(
                 store = self.store_place,
                 %error,

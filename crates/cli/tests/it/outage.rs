@@ -92,6 +92,57 @@ fn an_outage_from_its_beginning_to_its_end() {
     assert!(log.contains("down_seconds="), "{log}");
 }
 
+/// What a server still answers does not make it well: it takes no writes, or says nothing at all.
+#[test]
+fn a_server_that_is_full_or_read_only_or_frozen_is_not_ready() {
+    type Act = fn(&RedisServer);
+    let sicknesses: [(&str, Act, Act); 3] = [
+        (
+            "OOM",
+            |server| _ = server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap(),
+            |server| _ = server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap(),
+        ),
+        (
+            "READONLY",
+            |server| _ = server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap(),
+            |server| _ = server.command(&["REPLICAOF", "NO", "ONE"]).unwrap(),
+        ),
+        ("no answer within 20ms", |server| server.stop().unwrap(), |server| server.cont().unwrap()),
+    ];
+    for (nth, (reason, begin, end)) in sicknesses.into_iter().enumerate() {
+        let server = RedisServer::start("redis-server", &[]).unwrap();
+        let service = Service::start(&format!("sick-{nth}"), &policy(&server.url()));
+        for rule in ["usual", "lenient", "strict"] {
+            ask_until(|| check(&service, rule), from("store"));
+        }
+        assert_eq!(service.get("/readyz").status, 200);
+
+        begin(&server);
+        let ready = ask_until(|| service.get("/readyz"), |reply| reply.status == 503);
+        assert_eq!(ready.json()["closed_rules"][0], "strict", "{reason}");
+        for (rule, told) in [("usual", 200), ("lenient", 200), ("strict", 503)] {
+            let reply = ask_until(|| check(&service, rule), from("fallback"));
+            assert_eq!(reply.status, told, "{reason}: {rule}");
+        }
+        for counted in [
+            "static_total{rule=\"usual\"}",
+            "open_total{rule=\"lenient\"}",
+            "closed_total{rule=\"strict\"}",
+        ] {
+            assert!(metric(&service, &format!("tollkeeper_fail_{counted}")) > 0.5, "{reason}");
+        }
+        // Looks do not take it for well: it takes writes that fail to know that it is down.
+        ask_until(|| check(&service, "lenient"), |_| service.log().contains("the store is down"));
+        assert!(service.log().contains(reason), "{}", service.log());
+
+        end(&server);
+        ask_until(|| service.get("/readyz"), |reply| reply.status == 200);
+        ask_until(|| check(&service, "usual"), from("store"));
+        let down_seconds = || metric(&service, "tollkeeper_store_down_seconds");
+        ask_until(|| service.get("/readyz"), |_| down_seconds() == 0.0);
+    }
+}
+
 #[test]
 fn a_service_starts_without_its_server_and_finds_it_later() {
     let mut server = RedisServer::start("redis-server", &[]).unwrap();
@@ -129,6 +180,7 @@ fn a_node_of_a_cluster_is_refused_by_name() {
 #[test]
 fn a_key_that_is_not_ours_is_told_and_harms_no_other() {
     let server = RedisServer::start("redis-server", &[]).unwrap();
+    server.holds_others();
     let service = Service::start("stranger", &policy(&server.url()));
     ask_until(|| check(&service, "lenient"), from("store"));
     server.command(&["SET", "rl:{alice}:usual:tb", "not ours"]).unwrap();
@@ -137,8 +189,12 @@ fn a_key_that_is_not_ours_is_told_and_harms_no_other() {
     }
     assert_eq!(check(&service, "lenient").json()["source"], "store");
     assert!(metric(&service, "tollkeeper_unusable_states_total") >= 20.0);
+    // Each limit is told of once, and no key by its name.
+    server.command(&["SET", "rl:{alice}:strict:tb", "not ours"]).unwrap();
+    (0..5).for_each(|_| assert_eq!(check(&service, "strict").status, 503));
     let log = service.log();
-    assert_eq!(log.matches("WRONGTYPE").count(), 1, "{log}");
+    assert_eq!(log.matches("WRONGTYPE").count(), 2, "{log}");
     assert!(log.contains("store.prefix"), "{log}");
+    assert!(log.contains("`usual`") && log.contains("`strict`") && !log.contains("alice"), "{log}");
     assert_eq!(server.command(&["GET", "rl:{alice}:usual:tb"]).unwrap().to_string(), "not ours");
 }
