@@ -21,12 +21,25 @@ start_redis() {
   redis=$!
 }
 
+# Waits until a command succeeds, for at most half a minute.
+wait_until() { # what command
+  for _ in $(seq 1500); do
+    if "${@:2}"; then return; fi
+    sleep 0.02
+  done
+  echo "not within half a minute: $1" >&2
+  cat "$folder"/*.log >&2
+  exit 1
+}
+
+is_up() { curl -s "$1/readyz" | grep -q '"store":"up"'; }
+
 # Starts a service and puts its address into the variable of that name.
 start_service() {
   REDIS_URL="redis+unix://$folder/redis.sock" \
     "$TOLLKEEPER" serve -c "$here/tollkeeper.yaml" --listen 127.0.0.1:0 \
     > "$folder/$1.out" 2> "$folder/$1.log" &
-  until grep -q 'http   ' "$folder/$1.out"; do sleep 0.02; done
+  wait_until "service $1 starts" grep -qs 'http   ' "$folder/$1.out"
   declare -g "$1=$(sed -n 's|^  http   \(http://[^ ]*\).*|\1|p' "$folder/$1.out")"
 }
 
@@ -45,7 +58,7 @@ ask() { # key times
 # Waits until both services are answered by Redis.
 wait_for_store() {
   for url in "$one" "$two"; do
-    until curl -s "$url/readyz" | grep -q '"store":"up"'; do sleep 0.02; done
+    wait_until "$url is answered by Redis" is_up "$url"
   done
 }
 

@@ -57,7 +57,12 @@ pub fn run<H: Harness>(harness: &H, seeds: u64) -> Verdict {
 
 fn golden_vectors<H: Harness>(harness: &H) -> Verdict {
     for (file, cases) in vectors::load()? {
-        for case in cases.into_iter().filter(|case| fits(harness, case)) {
+        let all = cases.len();
+        let (fitting, others): (Vec<Case>, Vec<Case>) =
+            cases.into_iter().partition(|case| fits(harness, case));
+        // Few, of those in which a limit changes after a state was as new.
+        require(others.len() * 4 <= all, || format!("{file}: {} are left out", others.len()))?;
+        for case in fitting {
             let key = format!("{file} {}", case.name);
             replay(harness, &case, &key).map_err(|error| format!("{file}: {error}"))?;
         }

@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tollkeeper_core::{HostPort, RedisUrl, Secret};
 
-use super::reach::{Route, Trust};
+use super::reach::{NO_WAY, Route, Trust};
 use super::wire::{Fate, Stream, Wire};
 use super::{Command, Driver, Fault, Link, Reply};
 use crate::examine::Wanted;
@@ -180,14 +180,15 @@ impl Driver for Client {
     async fn connect(&self) -> Result<Line, Fault> {
         let patience = self.access.patience;
         let until = Instant::now() + patience;
-        let silent = |what: &str| {
-            let text = format!("{what} within {patience:?}{}", self.route.if_silent());
+        let silent = |what: &str, advice: &str| {
+            let text = format!("{what} within {patience:?}{}{advice}", self.route.if_silent());
             Fault::Unconnected { text }
         };
         let opened = timeout_at(until, self.route.open()).await;
-        let line = Line::over(opened.map_err(|_| silent("no connection"))??).await?;
+        let no_way = format!("; {NO_WAY}");
+        let line = Line::over(opened.map_err(|_| silent("no connection", &no_way))??).await?;
         let signed_in = timeout_at(until, self.sign_in(&line)).await;
-        signed_in.map_err(|_| silent("no answer"))??;
+        signed_in.map_err(|_| silent("no answer", ""))??;
         Ok(line)
     }
 }

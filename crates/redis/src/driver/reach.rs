@@ -137,6 +137,10 @@ fn connector(ca: Option<&[u8]>) -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// What to do where nobody says anything.
+pub(super) const NO_WAY: &str =
+    "check the host in `store.url`, and whether a firewall lets this machine through to it";
+
 fn unconnected(text: String) -> Fault {
     Fault::Unconnected { text }
 }
@@ -149,6 +153,9 @@ fn trouble(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
             format!("nobody listens there: {error}; is the server running?")
+        }
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::TimedOut => {
+            format!("{error}; {NO_WAY}")
         }
         _ => error.to_string(),
     }
@@ -186,6 +193,19 @@ mod tests {
         for host in ["127.0.0.1", "localhost"] {
             let place = HostPort { host: host.to_owned(), port };
             assert!(connect(&place).await.unwrap().nodelay().unwrap());
+        }
+    }
+
+    #[test]
+    fn whoever_cannot_be_reached_is_told_with_what_to_do() {
+        for (kind, advice) in [
+            (ErrorKind::ConnectionRefused, "is the server running?"),
+            (ErrorKind::HostUnreachable, NO_WAY),
+            (ErrorKind::NetworkUnreachable, NO_WAY),
+            (ErrorKind::TimedOut, NO_WAY),
+        ] {
+            let told = trouble(&io::Error::from(kind));
+            assert!(told.ends_with(advice) && told.contains(&kind.to_string()), "{told}");
         }
     }
 
