@@ -27,9 +27,6 @@ const TABLES: usize = 64;
 /// The most denials of one table: 64 k in all.
 const MOST: usize = 1024;
 
-/// How often a full table is looked through for what has passed.
-const LOOK_EVERY_US: u64 = 50_000;
-
 /// Denials that still hold.
 #[derive(Debug)]
 pub(crate) struct Denied {
@@ -43,7 +40,8 @@ struct Table {
     /// When something of this table was last amended: a denial that was asked for before is not
     /// kept.
     amended_us: Option<u64>,
-    looked_us: u64,
+    /// Nothing passes before: until then nobody need look for room.
+    passes_us: u64,
 }
 
 /// Which state has denied.
@@ -88,7 +86,7 @@ impl Denied {
         let table = || Table {
             entries: HashMap::with_hasher(hasher.clone()),
             amended_us: None,
-            looked_us: 0,
+            passes_us: u64::MAX,
         };
         Self { tables: (0..TABLES).map(|_| Mutex::new(table())).collect(), hasher }
     }
@@ -146,11 +144,17 @@ impl Denied {
         };
         let name = named(check);
         let mut table = self.table(&name).lock();
-        if table.amended_us.is_some_and(|at_us| at_us >= sent_us) || !table.has_room(sent_us) {
+        if table.amended_us.is_some_and(|at_us| at_us >= sent_us) {
             return;
         }
-        let Named(limit, algorithm, key) = name;
-        table.entries.insert(Name { limit: limit.into(), algorithm, key: key.into() }, entry);
+        if table.entries.get(&name).is_some_and(|kept| kept.says_more_than(&entry)) {
+            return;
+        }
+        if table.entries.contains_key(&name) || table.has_room(sent_us) {
+            let Named(limit, algorithm, key) = name;
+            table.passes_us = table.passes_us.min(entry.until_us);
+            table.entries.insert(Name { limit: limit.into(), algorithm, key: key.into() }, entry);
+        }
     }
 
     /// Forgets a state's denial, since something was given back.
@@ -175,9 +179,10 @@ impl Denied {
         self.tables.iter().map(|table| table.lock().entries.len()).sum()
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any part of a hash will do")]
     fn table(&self, name: &Named<'_>) -> &Mutex<Table> {
-        &self.tables[self.hasher.hash_one(name) as usize % TABLES]
+        // Not the lowest bits, by which a table finds its own places, nor the highest, by which it
+        // tells them apart.
+        &self.tables[(self.hasher.hash_one(name) >> 32) as usize % TABLES]
     }
 
     fn together(&self, checks: &[Check<'_>]) -> u64 {
@@ -205,17 +210,22 @@ impl Hears for Hearsay {
     }
 }
 
+impl Entry {
+    /// Whether it holds for whoever `other` holds for, and for smaller costs too. Else two costs that
+    /// come in turn would drive each other out.
+    fn says_more_than(&self, other: &Self) -> bool {
+        self.cost < other.cost && self.until_us > other.sent_us && self.together == other.together
+    }
+}
+
 impl Table {
     /// Whether there is room for one more.
     fn has_room(&mut self, now_us: u64) -> bool {
-        if self.entries.len() < MOST {
-            return true;
+        if self.entries.len() >= MOST && self.passes_us <= now_us {
+            self.entries.retain(|_, entry| entry.until_us > now_us);
+            let until = self.entries.values().map(|entry| entry.until_us);
+            self.passes_us = until.min().unwrap_or(u64::MAX);
         }
-        if now_us.saturating_sub(self.looked_us) < LOOK_EVERY_US {
-            return false;
-        }
-        self.looked_us = now_us;
-        self.entries.retain(|_, entry| entry.until_us > now_us);
         self.entries.len() < MOST
     }
 }
@@ -379,19 +389,87 @@ mod tests {
         assert_eq!(denied.count(), 0);
     }
 
+    /// A table full of denials that hold for a second, who has a place in it, and who has none.
+    fn full(quota: &Quota) -> (Denied, Vec<String>, Vec<String>) {
+        let denied = Denied::new();
+        let same = |key: &String| {
+            let table = denied.table(&named(&check(quota, key, 1)[0]));
+            std::ptr::eq(table, &raw const denied.tables[0])
+        };
+        let mut kept: Vec<String> =
+            (0..).map(|nth| nth.to_string()).filter(same).take(MOST + 100).collect();
+        let others = kept.split_off(MOST);
+        for key in kept.iter().chain(&others) {
+            denied.learn(&check(quota, key, 1), &denial(None), 0, SECOND);
+        }
+        assert!(kept.iter().all(|key| denied.find(&check(quota, key, 1), 0).is_some()));
+        assert_eq!(denied.count(), MOST);
+        (denied, kept, others)
+    }
+
     #[test]
     fn it_is_bounded_and_what_has_passed_makes_room() {
         let quota = bucket();
+        let (denied, _, others) = full(&quota);
+        for (sent_us, kept) in [(SECOND - 1, 0), (SECOND, others.len())] {
+            for key in &others {
+                denied.learn(&check(&quota, key, 1), &denial(None), sent_us, SECOND);
+            }
+            let found =
+                others.iter().filter_map(|key| denied.find(&check(&quota, key, 1), sent_us));
+            assert_eq!(found.count(), kept);
+        }
+    }
+
+    /// A full table used to be looked through every 50 ms, and had no room meanwhile.
+    #[test]
+    fn one_that_has_passed_makes_room_at_once() {
+        let quota = bucket();
+        let (denied, kept, others) = full(&quota);
+        denied.learn(&check(&quota, &kept[0], 1), &denial(Some(1_000)), 1, SECOND);
+        for (now_us, found) in [(999, false), (1_000, true)] {
+            denied.learn(&check(&quota, &others[0], 1), &denial(None), now_us, SECOND);
+            assert_eq!(denied.find(&check(&quota, &others[0], 1), now_us).is_some(), found);
+        }
+    }
+
+    /// A full table used to have no room for who was in it.
+    #[test]
+    fn a_denial_is_renewed_where_nobody_else_finds_room() {
+        let quota = bucket();
+        let (denied, kept, _) = full(&quota);
+        for key in &kept {
+            denied.learn(&check(&quota, key, 1), &denial(None), 1, SECOND);
+            assert!(denied.find(&check(&quota, key, 1), SECOND).is_some());
+        }
+    }
+
+    /// Where only the store knows a dearer request's retry, two costs used to take turns at it.
+    #[test]
+    fn a_dearer_denial_does_not_drive_out_a_cheaper_one() {
+        let log = Quota::sliding_window_log(10, SECOND).unwrap();
         let denied = Denied::new();
-        let keys: Vec<String> = (0..TABLES * MOST * 2).map(|nth| nth.to_string()).collect();
-        for key in &keys {
-            denied.learn(&check(&quota, key, 1), &denial(Some(200_000)), LOOK_EVERY_US, SECOND);
-        }
-        assert_eq!(denied.count(), TABLES * MOST);
-        let later_us = 2 * SECOND;
-        for key in &keys[..1000] {
-            denied.learn(&check(&quota, key, 1), &denial(Some(200_000)), later_us, SECOND);
-            assert!(denied.find(&check(&quota, key, 1), later_us).is_some());
-        }
+        let holds = |cost, now_us| denied.find(&check(&log, "a", cost), now_us).is_some();
+        let learn = |cost, sent_us| {
+            denied.learn(&check(&log, "a", cost), &denial(Some(200_000)), sent_us, SECOND);
+        };
+        learn(2, 1_000);
+        learn(1, 1_001);
+        learn(2, 1_002);
+        assert!(holds(1, 1_002) && !holds(2, 1_002));
+        // Unless it has passed.
+        learn(2, 200_801);
+        assert!(!holds(1, 200_801) && holds(2, 200_801));
+    }
+
+    #[test]
+    fn the_names_of_one_table_are_spread_over_it() {
+        let (quota, denied) = (bucket(), Denied::new());
+        let keys: Vec<String> = (0..10_000).map(|nth| nth.to_string()).collect();
+        let names = keys.iter().map(|key| named(&check(&quota, key, 1)[0]));
+        let first =
+            |name: &Named<'_>| std::ptr::eq(denied.table(name), &raw const denied.tables[0]);
+        let lowest = names.filter(first).map(|name| denied.hasher.hash_one(name) % 64);
+        assert!(lowest.collect::<std::collections::HashSet<_>>().len() > 32);
     }
 }
