@@ -66,6 +66,7 @@ impl<C: Clock> MemoryStore<C> {
         // In both ways written down where it is to be, and not before.
         match self.decide_known(clock, id, check) {
             Ok(checked) => Ok(checked.answer()),
+            Err(_) if !id.fingerprint.is_possible() => Err(too_long()),
             Err(early) => {
                 let ticket = request.ticket();
                 Ok(self.decide_locked(clock, early, id, check, ticket, touched).answer())
@@ -228,6 +229,9 @@ impl<C: Clock> MemoryStore<C> {
     ) -> Result<Answer, StoreError> {
         let checks = request.checks();
         let mut locked = self.table.lock_all(checks);
+        if locked.ids.iter().any(|id| !id.fingerprint.is_possible()) {
+            return Err(too_long());
+        }
         // Under the locks, so that the readings that a key sees never step back by themselves.
         let now_us = locked.now_us(clock);
         let mut rooms = self.rooms(now_us);
@@ -331,6 +335,12 @@ impl<C: Clock> MemoryStore<C> {
         });
         left.unwrap_or_else(|| outcome(&State::fresh(check.quota, now_us)))
     }
+}
+
+/// What nobody would find again is not kept.
+#[cold]
+fn too_long() -> StoreError {
+    StoreError::did_not_run("a limit's name or key is longer than any that is kept")
 }
 
 #[inline]

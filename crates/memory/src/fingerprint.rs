@@ -31,7 +31,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use tollkeeper_core::Algorithm;
-use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES};
+use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_PART_BYTES};
 
 /// 2^127 − 1.
 const P: u128 = (1 << 127) - 1;
@@ -42,9 +42,12 @@ const TAKEN: u64 = 1 << 63;
 /// Bytes of text in a block.
 const BLOCK: usize = 15;
 
+/// The longest key: that of a part.
+const MOST_KEY_BYTES: usize = MAX_KEY_BYTES + MAX_PART_BYTES;
+
 /// The most blocks of a name, made even.
 const BLOCKS: usize =
-    (MAX_NAME_BYTES.div_ceil(BLOCK) + MAX_KEY_BYTES.div_ceil(BLOCK)).next_multiple_of(2);
+    (MAX_NAME_BYTES.div_ceil(BLOCK) + MOST_KEY_BYTES.div_ceil(BLOCK)).next_multiple_of(2);
 
 /// What a block is marked with.
 const OF_LIMIT: u8 = 0;
@@ -133,7 +136,7 @@ impl Fingerprinter {
 
     #[inline(never)]
     fn of_long(&self, limit: &[u8], algorithm: Algorithm, key: &[u8]) -> Fingerprint {
-        if limit.len() > MAX_NAME_BYTES || key.len() > MAX_KEY_BYTES {
+        if limit.len() > MAX_NAME_BYTES || key.len() > MOST_KEY_BYTES {
             return Fingerprint::NOBODY;
         }
         let mut keys = std::iter::once(&self.first[number(algorithm)]).chain(&self.keys);
@@ -405,8 +408,8 @@ mod tests {
         let of = |limit: usize, key: usize| {
             hasher.of(&"l".repeat(limit), Algorithm::Concurrency, &"k".repeat(key))
         };
-        assert!(of(MAX_NAME_BYTES, MAX_KEY_BYTES).is_possible());
+        assert!(of(MAX_NAME_BYTES, MOST_KEY_BYTES).is_possible());
         assert!(!of(MAX_NAME_BYTES + 1, 1).is_possible());
-        assert!(!of(1, MAX_KEY_BYTES + 1).is_possible());
+        assert!(!of(1, MOST_KEY_BYTES + 1).is_possible());
     }
 }

@@ -1,7 +1,8 @@
 //! The table's bounds: how many keys, what a full table does, and what a flood costs.
 
+use tollkeeper_core::limits::{MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_PART_BYTES};
 use tollkeeper_core::{
-    Answer, Check, Consistency, Filter, ManualClock, Quota, Rate, Request, Ticket, WhenFull,
+    Answer, Check, Consistency, Filter, ManualClock, Quota, Ran, Rate, Request, Ticket, WhenFull,
 };
 use tollkeeper_memory::{MemoryStore, Settings};
 
@@ -253,4 +254,23 @@ fn however_long_a_flood_lasts_a_sample_has_somebody_better_to_choose() {
         assert!(!ask(&store, &quota, "victim", 1).allowed, "table {table}");
         assert_eq!(store.stats().allowed_full, 0, "table {table}");
     }
+}
+
+/// A part's key used to be found by nobody, so that everybody was admitted and kept once more.
+#[test]
+fn a_part_of_the_longest_key_is_counted_and_what_is_longer_is_refused() {
+    let (store, _) = store(100, WhenFull::Evict);
+    let quota = per_minute(1);
+    let (key, name) = ("k".repeat(MAX_KEY_BYTES + MAX_PART_BYTES), "l".repeat(MAX_NAME_BYTES + 1));
+    let ask = |limit, checks| {
+        let long = Check::new(limit, &quota, &key, 1);
+        let checks = [long, Check::new("api", &quota, "other", 1)].into_iter().take(checks);
+        store.decide_now(&Request::of_parts(checks, None).unwrap())
+    };
+    assert!(ask(&name[1..], 1).unwrap().allowed);
+    for checks in [1, 2] {
+        assert!(!ask(&name[1..], checks).unwrap().allowed);
+        assert_eq!(ask(&name, checks).unwrap_err().ran(), Ran::No);
+    }
+    assert_eq!(store.stats().keys, 1);
 }
