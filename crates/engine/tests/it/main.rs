@@ -11,6 +11,7 @@ mod after;
 mod alike;
 mod apart;
 mod breaker;
+mod cached;
 mod choices;
 mod counted;
 mod crowd;
