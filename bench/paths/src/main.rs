@@ -1,6 +1,6 @@
 //! Walks one path of the product many times and does nothing else: `paths NAME TIMES`; `paths list`
 //! tells their names. Counted by valgrind with two numbers of times, the difference is what the path
-//! costs; see `tests/ceilings.rs`.
+//! costs; see `tests/ceilings.rs`, which counts what is done in [`walked`].
 
 #![allow(
     clippy::print_stderr,
@@ -12,7 +12,7 @@
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -20,9 +20,9 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::HeaderMap;
 use axum::routing::get;
 use tokio::runtime::Builder;
-use tollkeeper_core::{Algorithm, Check, ManualClock, Request as Asked, ShortLimit};
-use tollkeeper_engine::{Ask, Engine, Target};
-use tollkeeper_memory::{MemoryStore, Settings};
+use tollkeeper_core::{Algorithm, Check, Request as Asked, ShortLimit};
+use tollkeeper_engine::{Ask, Engine, ManualTimer, Source, Target};
+use tollkeeper_memory::{MemoryStore, Settings, SystemClock};
 use tollkeeper_policy::{Attributes, Policy};
 use tollkeeper_tower::{RateLimitLayer, headers};
 use tower_service::Service;
@@ -34,13 +34,15 @@ const LIMIT: &str = "1000000/s";
 type Walk = fn(u64);
 
 /// Every path, by its name.
-const PATHS: [(&str, Walk); 9] = [
+const PATHS: [(&str, Walk); 11] = [
     ("check-bucket", check),
     ("decide-bucket", |times| decide(times, Algorithm::TokenBucket)),
+    ("decide-new-key", decide_new),
     ("decide-fixed-window", |times| decide(times, Algorithm::FixedWindow)),
     ("decide-sliding-counter", |times| decide(times, Algorithm::SlidingWindowCounter)),
     ("match-request", match_request),
     ("check-rule", check_rule),
+    ("deny-again", deny_again),
     ("write-headers", write_headers),
     ("handler", |times| handle(times, false)),
     ("handler-with-layer", |times| handle(times, true)),
@@ -59,14 +61,25 @@ fn main() -> ExitCode {
         eprintln!("usage: paths list | paths NAME TIMES; names: {names}");
         return ExitCode::from(2);
     };
-    walk(times);
+    LazyLock::force(&CLOCK);
+    black_box(walked(*walk, times));
     ExitCode::SUCCESS
 }
 
-/// A store on a clock that stands still: one that runs has to be compared with others first, for
-/// as long as that takes.
-fn store() -> MemoryStore<ManualClock> {
-    MemoryStore::new(Settings::default(), ManualClock::at(1_763_000_000_000_000))
+/// All that is counted.
+#[inline(never)]
+fn walked(walk: Walk, times: u64) -> u64 {
+    walk(black_box(times));
+    times
+}
+
+/// Read like the one that is released, but it stands still. Made before anything is counted: its
+/// ticks have to be compared with the system's clock first, for as long as that takes.
+static CLOCK: LazyLock<SystemClock> =
+    LazyLock::new(|| SystemClock::standing(1_763_000_000_000_000));
+
+fn store() -> MemoryStore {
+    MemoryStore::new(Settings::default(), CLOCK.clone())
 }
 
 /// A store decides for a key that it knows, by the shortest way.
@@ -86,6 +99,18 @@ fn decide(times: u64, algorithm: Algorithm) {
     let check = Check::new("api", &quota, "user:12345", 1);
     for _ in 0..times {
         let asked = Asked::new([black_box(check)], None).unwrap();
+        assert!(black_box(store.decide_now(&asked).unwrap()).allowed);
+    }
+}
+
+/// A store decides for a key that it does not know, and remembers it.
+fn decide_new(times: u64) {
+    let store = store();
+    let quota = LIMIT.parse::<ShortLimit>().unwrap().quota(Some(Algorithm::Gcra)).unwrap();
+    // As many for any number of times, so that making them does not count.
+    let keys: Vec<String> = (0..10_000).map(|nth| format!("user:{nth}")).collect();
+    for key in keys.iter().take(usize::try_from(times).unwrap()) {
+        let asked = Asked::new([Check::new("api", &quota, black_box(key), 1)], None).unwrap();
         assert!(black_box(store.decide_now(&asked).unwrap()).allowed);
     }
 }
@@ -112,7 +137,7 @@ fn match_request(times: u64) {
 }
 
 /// An engine with one rule, which may have a key.
-fn engine(key: &str) -> Engine<MemoryStore<ManualClock>> {
+fn engine(key: &str) -> Engine<MemoryStore> {
     let file = format!("rules: {{ api: {{ limit: {LIMIT}{key} }} }}");
     Engine::new(Policy::parse(&file, &|_| None).unwrap(), store())
 }
@@ -125,6 +150,22 @@ fn check_rule(times: u64) {
     for _ in 0..times {
         assert!(engine.check_at_once(black_box(ASK)).unwrap().unwrap().allowed());
     }
+}
+
+/// The engine tells a denial again that still holds.
+fn deny_again(times: u64) {
+    let file = "store: { url: redis://127.0.0.1:1 }\nrules: { api: { limit: 1/h } }";
+    let policy = Policy::parse(file, &|_| None).unwrap();
+    let timer = Arc::new(ManualTimer::default());
+    let engine: Engine<MemoryStore, MemoryStore> =
+        Engine::guarded(policy, store(), store(), timer).unwrap();
+    Builder::new_current_thread().build().unwrap().block_on(async {
+        while engine.check(ASK).await.unwrap().allowed() {}
+        for _ in 0..times {
+            let verdict = engine.check(black_box(ASK)).await.unwrap();
+            assert_eq!(verdict.source(), Source::Cache);
+        }
+    });
 }
 
 /// A verdict becomes headers.

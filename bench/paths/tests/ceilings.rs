@@ -1,8 +1,8 @@
 //! Holds what each path costs, in instructions, to `ceilings.txt`.
 //!
 //! A clock tells little on a machine that others use, too; instructions are the same each time.
-//! Each path is walked a few times and many times, and the difference counts, so that starting up
-//! does not.
+//! Each path is walked a few times and many times, and the difference counts, so that what comes
+//! before the first walk does not.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on ends")]
 #![allow(clippy::cast_precision_loss, reason = "numbers of instructions are small")]
@@ -49,6 +49,7 @@ fn paths() -> String {
 fn walked(name: &str, times: u64) -> u64 {
     let counted = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg("--toggle-collect=*tollkeeper_paths*walked*")
         .arg(env!("CARGO_BIN_EXE_tollkeeper-paths"))
         .args([name, &times.to_string()])
         .output()
