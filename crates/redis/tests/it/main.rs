@@ -15,5 +15,6 @@ mod server;
 #[path = "../kit/store.rs"]
 mod store;
 mod topology;
+mod turns;
 #[path = "../kit/until.rs"]
 mod until;

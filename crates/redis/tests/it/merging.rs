@@ -40,7 +40,7 @@ async fn ask_at_once(
 }
 
 /// How many scripts the server has run by their hash.
-fn scripts_run(server: &RedisServer) -> u64 {
+pub(crate) fn scripts_run(server: &RedisServer) -> u64 {
     let Reply::Text(text) = server.command(&["INFO", "commandstats"]).unwrap() else { panic!() };
     let calls = text.split("cmdstat_evalsha:calls=").nth(1);
     calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
