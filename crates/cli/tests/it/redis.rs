@@ -32,6 +32,29 @@ fn two_services_share_one_limit() {
 }
 
 #[test]
+fn a_denial_that_is_told_again_is_counted_as_such() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let store = format!("store: {{ url: \"{}\", timeout: 5s, denied_cache: 10s }}", server.url());
+    let service =
+        Service::start("again", &format!("{store}\nrules: {{ api: {{ limit: 1/day }} }}"));
+    let sources = ["alice", "alice", "alice", "alice", "bob", "bob"].map(|key| {
+        let body = format!(r#"{{"rule":"api","key":"{key}"}}"#);
+        service.post("/v1/check", &body).json()["source"].as_str().unwrap().to_owned()
+    });
+    let (store, again) = ("store", "denied_cache");
+    assert_eq!(sources, [store, store, again, again, store, store]);
+    let metrics = service.get("/metrics").body;
+    for (result, source, count) in
+        [("allowed", store, 2), ("denied", store, 2), ("denied", again, 2)]
+    {
+        let labels = format!(r#"rule="api",result="{result}",source="{source}""#);
+        let line = format!("tollkeeper_decisions_total{{{labels}}} {count}\n");
+        assert!(metrics.contains(&line), "{line}is not in {metrics}");
+    }
+    assert!(metrics.contains("\ntollkeeper_denied_cache_entries 2\n"), "{metrics}");
+}
+
+#[test]
 fn states_are_shown_decoded_and_raw_and_forgotten_for_every_algorithm() {
     let server = RedisServer::start("redis-server", &[]).unwrap();
     let fields =
