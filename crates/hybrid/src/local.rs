@@ -73,6 +73,14 @@ pub(crate) struct Decided {
     pub(crate) store_us: Option<u64>,
 }
 
+impl Decided {
+    /// When it was charged, if it was: by the clock of whoever gives it back.
+    pub(crate) fn charged_at_us(&self, check: &Check<'_>) -> Option<u64> {
+        let spent = self.spent.filter(|_| check.cost > 0)?;
+        Some(self.store_us.map_or(spent.at_us, |store_us| spent.at_us.min(store_us)))
+    }
+}
+
 /// Whose calls are made, and by what.
 #[derive(Clone, Debug)]
 struct Subject {

@@ -15,7 +15,7 @@ struct Held<'a, S: Store + 'static> {
     hybrid: &'a Hybrid<S>,
     /// What names the reservation, if it is one.
     ticket: Option<Ticket>,
-    checks: SmallVec<[(Check<'a>, Spent, u64); 4]>,
+    checks: SmallVec<[(Check<'a>, Spent); 4]>,
 }
 
 impl<'a, S: Store + 'static> Held<'a, S> {
@@ -23,16 +23,8 @@ impl<'a, S: Store + 'static> Held<'a, S> {
         Self { hybrid, ticket, checks: SmallVec::new() }
     }
 
-    /// A check was decided at `at_us`.
-    fn hold(&mut self, check: &Check<'a>, decided: &Decided, at_us: u64) {
-        self.checks.extend(decided.spent.map(|spent| (*check, spent, at_us)));
-    }
-
-    /// Since when any of it is charged, if it was spent at `now_us`. Units that were drawn before have
-    /// been flowing in again since then.
-    fn charged_at_us(&self, now_us: u64) -> Option<u64> {
-        let charged = self.checks.iter().filter(|(check, ..)| check.cost > 0);
-        charged.map(|(_, spent, _)| spent.at_us.min(now_us)).min()
+    fn hold(&mut self, check: &Check<'a>, decided: &Decided) {
+        self.checks.extend(decided.spent.map(|spent| (*check, spent)));
     }
 
     fn keep(mut self) {
@@ -42,11 +34,11 @@ impl<'a, S: Store + 'static> Held<'a, S> {
 
 impl<S: Store + 'static> Drop for Held<'_, S> {
     fn drop(&mut self) {
-        for (check, spent, at_us) in &self.checks {
+        for (check, spent) in &self.checks {
             match check.consistency {
                 Consistency::Share { .. } => {
                     let now_us = self.hybrid.local.clock.now_us();
-                    self.hybrid.shares.put_back(check, self.ticket, *at_us, now_us);
+                    self.hybrid.shares.put_back(check, self.ticket, spent.at_us, now_us);
                 }
                 _ => self.hybrid.local.put_back(check, *spent),
             }
@@ -83,7 +75,8 @@ impl<S: Store + 'static> Hybrid<S> {
         };
         match self.shares.take(check, ticket, standing, now_us) {
             Ok(Some(outcome)) => {
-                let spent = outcome.allowed.then_some(Spent::now(outcome.remaining));
+                let spent = Spent { at_us: now_us, ..Spent::now(outcome.remaining) };
+                let spent = outcome.allowed.then_some(spent);
                 Taken::Decided(Decided { outcome, spent, store_us: None })
             }
             // Less than one for each is the store's to hand out.
@@ -104,7 +97,7 @@ impl<S: Store + 'static> Hybrid<S> {
         for (nth, check) in request.checks().iter().enumerate() {
             match self.take(check, None, now_us) {
                 Taken::Decided(decided) => {
-                    held.hold(check, &decided, now_us);
+                    held.hold(check, &decided);
                     here.push(decided);
                 }
                 _ => {
@@ -114,7 +107,7 @@ impl<S: Store + 'static> Hybrid<S> {
                 }
             }
         }
-        Some(answer(&here, held, now_us))
+        Some(answer(request, &here, held, now_us))
     }
 
     /// Decides what lies here, and then what the store has to.
@@ -142,29 +135,29 @@ impl<S: Store + 'static> Hybrid<S> {
             rest.map(|(check, _)| ToDecide::new(check, part(check))).collect();
         if rest.is_empty() {
             let here: SmallVec<[Decided; 4]> = here.into_iter().flatten().collect();
-            return Ok(answer(&here, held, self.local.clock.now_us()));
+            return Ok(answer(request, &here, held, self.local.clock.now_us()));
         }
         // The numbers as they are, if it does not go anyway.
-        let There { now_us, charged, outcomes } =
-            self.decide_there(&rest, request.ticket(), is_denied).await?;
-        let mut there = outcomes.into_iter();
-        let outcomes = here.iter().zip(request.checks()).map(|(here, check)| {
+        let There { now_us, told } = self.decide_there(&rest, request.ticket(), is_denied).await?;
+        let mut there = told.into_iter();
+        let told = here.iter().zip(request.checks()).map(|(here, check)| {
             let limit = check.quota.limit();
             let there = if is_there(here) { there.next() } else { None };
-            let there = there.map(|outcome| Outcome { limit, ..outcome });
+            let there = there.map(|(outcome, at_us)| (Outcome { limit, ..outcome }, at_us));
             match (here, there) {
-                (Some(decided), there) => there.filter(Outcome::denies).unwrap_or(decided.outcome),
-                (None, there) => there.unwrap_or_else(|| unknown(check)),
+                (Some(decided), there) => there
+                    .filter(|(outcome, _)| outcome.denies())
+                    .unwrap_or((decided.outcome, decided.charged_at_us(check))),
+                (None, there) => there.unwrap_or_else(|| (unknown(check), None)),
             }
         });
-        let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
-        let mut answer = Answer::new(now_us, charged, outcomes);
-        if answer.allowed {
-            let charged = [answer.charged_at_us, held.charged_at_us(now_us)];
-            answer.charged_at_us = charged.into_iter().flatten().min();
-            held.keep();
+        let told: SmallVec<[(Outcome, Option<u64>); 4]> = told.collect();
+        let answer = Answer::new(now_us, false, told.iter().map(|(outcome, _)| *outcome));
+        if !answer.allowed {
+            return Ok(answer);
         }
-        Ok(answer)
+        held.keep();
+        Ok(answer.dated(told.iter().map(|(_, charged_at_us)| *charged_at_us)))
     }
 
     /// Decides a check here, if it can be.
@@ -182,7 +175,7 @@ impl<S: Store + 'static> Hybrid<S> {
         }
         match taken {
             Taken::Decided(decided) => {
-                held.hold(check, &decided, now_us);
+                held.hold(check, &decided);
                 Ok(Some(decided))
             }
             Taken::Lost => {
@@ -194,15 +187,20 @@ impl<S: Store + 'static> Hybrid<S> {
 }
 
 /// The answer of limits that were all decided here.
-fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) -> Answer {
+fn answer<S: Store + 'static>(
+    request: &Request<'_>,
+    here: &[Decided],
+    held: Held<'_, S>,
+    now_us: u64,
+) -> Answer {
     let store_us = here.iter().find_map(|decided| decided.store_us).unwrap_or(now_us);
-    let outcomes = here.iter().map(|decided| decided.outcome);
-    let mut answer = Answer::new(store_us, false, outcomes);
-    if answer.allowed {
-        answer.charged_at_us = held.charged_at_us(store_us);
-        held.keep();
+    let answer = Answer::new(store_us, false, here.iter().map(|decided| decided.outcome));
+    if !answer.allowed {
+        return answer;
     }
-    answer
+    held.keep();
+    let each = request.checks().iter().zip(here);
+    answer.dated(each.map(|(check, decided)| decided.charged_at_us(check)))
 }
 
 /// What names the reservation that a request makes, if it makes one.
