@@ -5,7 +5,7 @@ use tollkeeper_core::{Answer, Check, Consistency, Outcome, Request, Store, Store
 
 use super::Hybrid;
 use super::there::There;
-use crate::local::{Decided, Taken};
+use crate::known::{Decided, Taken};
 use crate::plan::Spent;
 use crate::share::{Place, Standing};
 use crate::stored::ToDecide;

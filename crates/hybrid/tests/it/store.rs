@@ -247,6 +247,37 @@ async fn another_policy_and_a_reset_lease_anew() {
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "more is allowed now");
 }
 
+/// They waited for a draw of which nobody would have told them, until their deadline.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_draw_is_let_go_by_a_reset_and_by_another_policy() {
+    for is_reset in [true, false] {
+        let scene = Scene::new(1);
+        for _ in 0..3 {
+            assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
+        }
+        scene.common.0.set(Mood::Silent);
+        let mut waits = Box::pin(scene.ask(0, scene.check()));
+        for _ in 0..3 {
+            assert!(
+                poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await
+            );
+            tokio::task::yield_now().await;
+        }
+        scene.common.0.set(Mood::Well);
+        if is_reset {
+            scene.nodes[0].reset(Filter::default()).await.unwrap();
+        } else {
+            let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
+            let quota = Quota::token_bucket(2 * PER_SECOND, rate).unwrap();
+            let consistency = Consistency::lease(&quota, 1, None).unwrap();
+            let check = Check { quota: &quota, consistency, ..scene.check() };
+            assert!(scene.ask(0, check).await.unwrap().allowed);
+        }
+        let told = tokio::time::timeout(PATIENCE / 2, waits).await.unwrap().unwrap();
+        assert!(told.allowed && !told.outcomes()[0].here, "{told:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_old_policy_drew_is_not_spent_by_the_new_one() {
     let mut scene = Scene::new(1);
