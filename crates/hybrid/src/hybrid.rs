@@ -13,7 +13,7 @@ use tollkeeper_memory::Settings;
 use crate::local::Local;
 use crate::members::Members;
 use crate::share::Place;
-use crate::shares::Shares;
+use crate::shares::{Shares, part_of};
 use crate::stats::Stats;
 use crate::stored::{Changed, ToAmend, split_keys};
 
@@ -118,10 +118,13 @@ impl<S: Store + 'static> Hybrid<S> {
             return amended;
         };
         let now_us = self.local.clock.now_us();
+        let is_thin = |nodes| part_of(amendment.quota, nodes).is_none();
         let forgiven = match self.place(nodes, now_us) {
             Place::Serves(standing) => {
                 self.shares.settle(amendment, actual, settled, standing, now_us)
             }
+            // Less than one for each is the store's alone, and has been paid there.
+            _ if self.members.nodes().is_some_and(is_thin) => settled.forgiven,
             // Who has no part has nothing to pay with.
             _ => actual.saturating_sub(settled.reserved),
         };

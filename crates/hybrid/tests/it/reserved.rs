@@ -8,10 +8,12 @@ use tollkeeper_core::{
     Amended, Amendment, Answer, Change, Check, Clock, Consistency, Filter, Quota, Rate, Request,
     Settled, Store, StoreError, Ticket,
 };
+use tollkeeper_hybrid::Hybrid;
+use tollkeeper_memory::Settings;
 use tollkeeper_testkit::faulty::Mood;
 use tollkeeper_testkit::fleet::{BEGIN_US, Skew, judge};
 
-use crate::store::{PER_SECOND, Scene};
+use crate::store::{PER_SECOND, Scene, node};
 
 const LIFE_US: u64 = 60_000_000;
 
@@ -123,6 +125,25 @@ async fn what_was_used_on_top_is_charged_where_it_is_told_up_to_one_further_part
     let denied = scene.ask(2, scene.check()).await.unwrap();
     assert!(!denied.allowed);
     assert_eq!(denied.outcomes()[0].retry_after_us, Some(251 * 4 * 3_600_000));
+}
+
+/// A process that had just come told all of it as forgiven, though the store had charged it.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_little_to_share_is_paid_in_the_store_whoever_settles_it() {
+    let mut scene = Scene::new(3);
+    scene.quota = Quota::token_bucket(2, Rate::new(1, 3_600_000_000).unwrap()).unwrap();
+    scene.consistency = Consistency::share(&scene.quota, None).unwrap();
+    scene.nodes.iter().for_each(Hybrid::count_nodes);
+    pass(5_000_000).await;
+    assert!(scene.reserve(0, 1, 1).await.unwrap().allowed);
+    assert!(scene.reserve(0, 2, 1).await.unwrap().allowed);
+    scene.nodes.push(node(&scene.common, &scene.clock, Settings::default(), 9));
+    scene.nodes[3].count_nodes();
+    pass(1_000_000).await;
+    assert!(scene.nodes[3].begins_in_us().is_some() && scene.nodes[3].stats().nodes == Some(4));
+    // Two that are used, and two of debt.
+    assert_eq!(settled(scene.settle(3, 1, 3).await).forgiven, 0);
+    assert_eq!(settled(scene.settle(3, 2, 3).await).forgiven, 2);
 }
 
 #[tokio::test(start_paused = true)]
