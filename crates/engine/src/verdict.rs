@@ -132,7 +132,9 @@ impl LimitVerdict<'_> {
 /// Who decided a limit of which the store was not without an answer.
 fn by_leave(consistency: Consistency, outcome: &Outcome) -> Source {
     match consistency {
+        // Of what a request meets that is denied here, the store is not asked.
         _ if !outcome.here => Source::Store,
+        Consistency::Exact => Source::Store,
         Consistency::Sync { .. } => Source::Sync,
         Consistency::Share { .. } => Source::Share,
         _ => Source::Lease,

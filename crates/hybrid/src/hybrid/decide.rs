@@ -85,29 +85,36 @@ impl<S: Store + 'static> Hybrid<S> {
         }
     }
 
-    /// Decides what lies here alone, without waiting.
+    /// Decides what lies here alone, or is denied here, without waiting.
     pub(super) fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
-        let is_here = |check: &Check<'_>| check.consistency != Consistency::Exact;
-        if reservation(request).is_some() || !request.checks().iter().all(is_here) {
+        if reservation(request).is_some() {
             return None;
         }
         let now_us = self.local.clock.now_us();
         let mut held = Held::new(self, None);
         let mut here: SmallVec<[Decided; 4]> = SmallVec::new();
-        for (nth, check) in request.checks().iter().enumerate() {
-            match self.take(check, None, now_us) {
-                Taken::Decided(decided) => {
-                    held.hold(check, &decided);
-                    here.push(decided);
-                }
+        let mut is_all = true;
+        for check in request.checks() {
+            let taken = match check.consistency {
+                Consistency::Exact => Taken::Store,
+                _ => self.take(check, None, now_us),
+            };
+            let decided = match taken {
+                Taken::Decided(decided) => decided,
                 _ => {
-                    // Whoever waits for it asks for all of them again.
-                    request.checks()[..=nth].iter().for_each(|check| self.local.unask(check));
-                    return None;
+                    is_all = false;
+                    untold(check)
                 }
-            }
+            };
+            held.hold(check, &decided);
+            here.push(decided);
         }
-        Some(answer(request, &here, held, now_us))
+        if is_all || here.iter().any(|decided| decided.outcome.denies()) {
+            return Some(answer(request, &here, held, now_us));
+        }
+        // Whoever waits for the store asks for all of them again.
+        request.checks().iter().for_each(|check| self.local.unask(check));
+        None
     }
 
     /// Decides what lies here, and then what the store has to.
@@ -122,23 +129,24 @@ impl<S: Store + 'static> Hybrid<S> {
             };
             here.push(decided);
         }
-        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
         // What is charged here and may be settled anywhere has its record in the store.
-        let is_there = |here: &Option<Decided>| match here {
-            Some(decided) => reservation.is_some() && !is_denied && decided.spent.is_some(),
-            None => true,
+        let is_there = |here: &Option<Decided>| {
+            here.is_none_or(|decided| reservation.is_some() && decided.spent.is_some())
         };
+        // What does not go anyway is worth no call, nor is it to depend on one.
+        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
+        if is_denied || !here.iter().any(is_there) {
+            let each = here.iter().zip(request.checks());
+            let here: SmallVec<[Decided; 4]> =
+                each.map(|(here, check)| here.unwrap_or_else(|| untold(check))).collect();
+            return Ok(answer(request, &here, held, self.local.clock.now_us()));
+        }
         let rest = request.checks().iter().zip(&here).filter(|(_, here)| is_there(here));
         let id = reservation.map(|ticket| ticket.id);
         let part = |check: &Check<'_>| self.local.part(check.consistency, id);
         let rest: SmallVec<[ToDecide<'_>; 4]> =
             rest.map(|(check, _)| ToDecide::new(check, part(check))).collect();
-        if rest.is_empty() {
-            let here: SmallVec<[Decided; 4]> = here.into_iter().flatten().collect();
-            return Ok(answer(request, &here, held, self.local.clock.now_us()));
-        }
-        // The numbers as they are, if it does not go anyway.
-        let There { now_us, told } = self.decide_there(&rest, request.ticket(), is_denied).await?;
+        let There { now_us, told } = self.decide_there(&rest, request.ticket()).await?;
         let mut there = told.into_iter();
         let told = here.iter().zip(request.checks()).map(|(here, check)| {
             let limit = check.quota.limit();
@@ -222,12 +230,16 @@ fn is_taken_here(check: &Check<'_>, reservation: Option<Ticket>) -> bool {
 fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
     let allowed = check.cost == 0;
     let retry_after_us = Some(if allowed { 0 } else { us });
-    let outcome =
-        Outcome { allowed, retry_after_us, reset_after_us: us, here: true, ..unknown(check) };
-    Decided { outcome, spent: None, store_us: None }
+    let outcome = Outcome { allowed, retry_after_us, reset_after_us: us, ..unknown(check) };
+    Decided { outcome, ..untold(check) }
 }
 
-/// The numbers of a limit of which nothing was told.
+/// What a limit says of which the store was not asked.
+fn untold(check: &Check<'_>) -> Decided {
+    Decided { outcome: unknown(check), spent: None, store_us: None }
+}
+
+/// The numbers of a limit of which nothing was told: there is nothing left, or more.
 fn unknown(check: &Check<'_>) -> Outcome {
     Outcome {
         allowed: true,
@@ -237,6 +249,6 @@ fn unknown(check: &Check<'_>) -> Outcome {
         retry_after_us: Some(0),
         reset_after_us: 0,
         delay_us: 0,
-        here: false,
+        here: true,
     }
 }

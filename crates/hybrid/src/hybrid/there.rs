@@ -28,12 +28,11 @@ struct Group {
 }
 
 impl<S: Store + 'static> Hybrid<S> {
-    /// Decides all of it or nothing; with `only_look` the numbers are told as they are.
+    /// Decides all of it or nothing.
     pub(super) async fn decide_there(
         &self,
         rest: &[ToDecide<'_>],
         ticket: Option<Ticket>,
-        only_look: bool,
     ) -> Result<There, StoreError> {
         let mut groups = self.groups(rest);
         // Only units have to be given back: whoever holds a permit is asked last.
@@ -41,7 +40,7 @@ impl<S: Store + 'static> Hybrid<S> {
         let mut told: SmallVec<[Option<Told>; 4]> = SmallVec::from_elem(None, rest.len());
         let (mut now_us, mut is_denied) = (0, false);
         for group in &groups {
-            let checks = group.which.iter().map(|nth| rest[*nth].check(only_look || is_denied));
+            let checks = group.which.iter().map(|nth| rest[*nth].check(is_denied));
             let request = Request::of_parts(checks, ticket)
                 .map_err(|error| StoreError::did_not_run(error.to_string()));
             let answer = match request {

@@ -229,6 +229,28 @@ async fn what_another_limit_denies_is_put_back() {
     assert_eq!(after, before - 1);
 }
 
+/// Each asked the store how much the others had left; and if that failed, what had been denied here
+/// was decided by what rules do without a store.
+#[tokio::test(start_paused = true)]
+async fn what_is_denied_here_asks_nobody() {
+    let scene = Scene::new(1);
+    let admitted = scene.flood(10 * PER_SECOND, 1).await;
+    while scene.ask(0, scene.check()).await.unwrap().allowed {}
+    let many = Quota::fixed_window(1_000, 60_000_000).unwrap();
+    let checks = [Check::new("many", &many, "hot", 1), scene.check()];
+    let both = Request::new(checks, None).unwrap();
+    let calls = scene.common.0.calls();
+    scene.common.0.set(Mood::Refusing);
+    for _ in 0..100 {
+        let denied = scene.nodes[0].decide_one(&both).await.unwrap();
+        assert_eq!(scene.nodes[0].decide_at_once(&both), Some(Ok(denied.clone())));
+        assert!(!denied.allowed && denied.fold().unwrap().binding == 1);
+        let other = denied.outcomes()[0];
+        assert!(other.allowed && other.here, "as much or more may be left: {other:?}");
+    }
+    assert_eq!(scene.common.0.calls(), calls, "{} were admitted before", admitted.len());
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_policy_and_a_reset_lease_anew() {
     let mut scene = Scene::new(1);
