@@ -187,7 +187,7 @@ impl<S: Store + 'static> Hybrid<S> {
                 Ok(Some(decided))
             }
             Taken::Lost => {
-                Err(StoreError::did_not_run("the store gave no leave to decide without it"))
+                Err(StoreError::undecided_here("the store gave no leave to decide without it"))
             }
             Taken::Store | Taken::Waits(_) => Ok(None),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Part, Quota, Rate,
+    About, Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Part, Quota, Rate,
     Request, Store, StoreError,
 };
 use tollkeeper_hybrid::Hybrid;
@@ -183,7 +183,11 @@ async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
     for _ in 0..200 {
         match scene.ask(0, scene.check()).await {
             Ok(answer) => here += u64::from(answer.allowed),
-            Err(_) => lost += 1,
+            // It is no news of the store, which was not asked.
+            Err(error) => {
+                assert_eq!(error.about(), About::Process);
+                lost += 1;
+            }
         }
     }
     assert!(here > 0 && lost > 0 && here + lost == 200, "{here} admitted, {lost} not decided");
