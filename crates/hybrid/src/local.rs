@@ -1,7 +1,7 @@
 //! The calls that local decisions need: units are drawn, told of and given back in the background.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -28,8 +28,6 @@ pub(crate) struct Local<S> {
     pub(crate) patience: Duration,
     pub(crate) calls: Calls,
     chance: AtomicU32,
-    /// The most parts that a key was split into.
-    parts: AtomicU8,
 }
 
 /// Whose calls are made, and by what.
@@ -49,9 +47,8 @@ impl Subject {
 
 impl<S: Store + 'static> Local<S> {
     pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
-        let (chance, parts) = (AtomicU32::new(chance), AtomicU8::new(1));
         let (keys, calls) = (Keys::new(), Calls::default());
-        Self { store, clock, keys, patience, calls, chance, parts }
+        Self { store, clock, keys, patience, calls, chance: AtomicU32::new(chance) }
     }
 
     /// Decides a check, if it can be decided here.
@@ -164,25 +161,16 @@ impl<S: Store + 'static> Local<S> {
         self.keys.forget(filter);
     }
 
-    /// The most parts that a key was split into.
-    pub(crate) fn parts(&self) -> u8 {
-        self.parts.load(Ordering::Relaxed)
-    }
-
     /// Which part of a key that may be split: of a reservation the one that whoever settles it finds
     /// by its name, else any.
     pub(crate) fn part(&self, how: Consistency, reservation: Option<u128>) -> u8 {
         let Consistency::Sync { parts: parts @ 2.., .. } = how else { return 0 };
-        self.parts.fetch_max(parts, Ordering::Relaxed);
         let any = reservation.unwrap_or_else(|| self.chance().into());
         u8::try_from(any % u128::from(parts)).unwrap_or(0)
     }
 
     fn known(&self, check: &Check<'_>, now_us: u64) -> Option<Known> {
         let Check { quota, consistency, .. } = *check;
-        if let Consistency::Sync { parts, .. } = consistency {
-            self.parts.fetch_max(parts, Ordering::Relaxed);
-        }
         Some(Known {
             plan: Plan::new(quota, consistency, now_us, self.chance())?,
             quota: *quota,

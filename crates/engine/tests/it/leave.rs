@@ -125,6 +125,30 @@ fn a_batch_takes_what_was_given_leave_for_as_a_check_does() {
     assert_eq!(last.source(), Source::Fallback);
 }
 
+/// Parts of a key were found by a process that had met it, and in every rule.
+#[test]
+fn a_reset_of_a_key_means_its_parts_where_it_is_split() {
+    let rules = "
+store: { url: \"redis://127.0.0.1:1\" }
+rules:
+  split: { limit: 100/h, consistency: sync, sub_shards: 4 }
+  whole: { limit: 100/h, consistency: sync }
+";
+    let engine = engine(rules, Leave::new());
+    let states = || ready(engine.inspect(None, Some("a"), 9)).unwrap();
+    for (rule, key) in [("split", "a#3"), ("whole", "a#3"), ("split", "a"), ("whole", "b")] {
+        let quota = engine.policy().quota(rule).copied().unwrap();
+        let request = Request::new([Check::new(rule, &quota, key, 1)], None).unwrap();
+        assert!(ready(engine.store().server.decide_one(&request)).unwrap().allowed);
+    }
+    let mut keys: Vec<_> = states().into_iter().map(|entry| (entry.limit, entry.key)).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, [("split", "a"), ("split", "a#3")].map(|(a, b)| (a.into(), b.into())));
+    assert_eq!(ready(engine.reset(None, Some("a"))), Ok(2));
+    assert!(states().is_empty());
+    assert_eq!(ready(engine.reset(None, None)), Ok(2), "those of others");
+}
+
 /// A log that the server keeps, beside one that this process does.
 const BESIDE: &str = "
   told: { key: attribute:a, algorithm: sliding_window_log, limit: 9/day, consistency: sync, refund_on: [5xx] }

@@ -304,7 +304,7 @@ async fn whoever_settles_what_was_reserved_nobody_is_over() {
 #[tokio::test(start_paused = true)]
 async fn of_a_key_that_is_split_whoever_settles_finds_the_part() {
     let scene = split(4);
-    let looked = Filter { key: Some("hot"), ..Filter::default() };
+    let looked = Filter { key: Some("hot"), split: &["api"], ..Filter::default() };
     for id in 0..8 {
         assert!(scene.reserve(0, id, 100).await.unwrap().allowed);
     }
@@ -354,6 +354,6 @@ async fn what_another_limit_denies_is_given_back_to_the_part() {
         assert_eq!(again == Amended::Repeated, !answer.allowed, "it was cancelled: {again:?}");
     }
     assert_eq!(allowed, 2);
-    let looked = Filter { key: Some("hot"), limits: Some(&["api"]) };
+    let looked = Filter { key: Some("hot"), limits: Some(&["api"]), split: &["api"] };
     assert_eq!(scene.nodes[0].inspect(looked, 100).await.unwrap().len(), 2);
 }
