@@ -80,9 +80,11 @@ pub struct Answer {
     pub now_us: u64,
     /// Whether every enforcing limit admits it.
     pub allowed: bool,
-    /// When it was charged, if it was.
+    /// When it was charged, if it was: the earliest time of any limit.
     pub charged_at_us: Option<u64>,
     outcomes: SmallVec<[Outcome; 4]>,
+    /// When each limit was, where that is not the same. It is rare, and so lies elsewhere.
+    each: Option<Box<SmallVec<[Option<u64>; 4]>>>,
 }
 
 impl Answer {
@@ -95,7 +97,7 @@ impl Answer {
             // Nobody waits for a request that does not go.
             outcomes.iter_mut().for_each(|outcome| outcome.delay_us = 0);
         }
-        Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes }
+        Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes, each: None }
     }
 
     /// The answer to a request that met one limit.
@@ -105,7 +107,36 @@ impl Answer {
         let mut outcomes = SmallVec::new();
         outcomes.push(outcome);
         let allowed = !outcome.denies();
-        Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes }
+        Self { now_us, allowed, charged_at_us: charged.then_some(now_us), outcomes, each: None }
+    }
+
+    /// The same answer, where each limit was charged at a time of its own, if it was: by the clock
+    /// that its refund goes by.
+    #[must_use]
+    #[inline]
+    pub fn dated(mut self, each: impl Iterator<Item = Option<u64>> + Clone) -> Self {
+        self.charged_at_us = each.clone().flatten().min();
+        let is_alike = each.clone().flatten().all(|at_us| Some(at_us) == self.charged_at_us);
+        self.each = (!is_alike).then(|| Box::new(each.collect()));
+        self
+    }
+
+    /// When one of the limits was charged, if it was.
+    #[must_use]
+    pub fn charged_at(&self, nth: usize) -> Option<u64> {
+        match &self.each {
+            Some(each) => each.get(nth).copied().flatten(),
+            None => {
+                let is_charged = self.outcomes.get(nth).is_some_and(|outcome| outcome.allowed);
+                self.charged_at_us.filter(|_| is_charged)
+            }
+        }
+    }
+
+    /// Whether its limits were charged at different times.
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        self.each.is_some()
     }
 
     /// Each limit's own numbers, in the order of the request's checks.
@@ -239,6 +270,19 @@ mod tests {
         assert!(decision.allowed);
         assert_eq!(decision.retry_after_us, Some(0));
         assert_eq!(Answer::new(0, false, []).fold(), None);
+    }
+
+    #[test]
+    fn each_limit_may_have_a_time_of_its_own() {
+        let shadow = Outcome { shadow: true, ..denied(None) };
+        let answer = Answer::new(9, true, [allowed(10, 5), shadow, allowed(10, 5)]);
+        let times = |answer: &Answer| [0, 1, 2, 3].map(|nth| answer.charged_at(nth));
+        assert_eq!(times(&answer), [Some(9), None, Some(9), None]);
+        let answer = answer.dated([Some(7), None, Some(7)].into_iter());
+        assert_eq!((times(&answer)[2], answer.is_dated()), (Some(7), false));
+        let answer = answer.dated([Some(7), None, Some(4)].into_iter());
+        assert_eq!((answer.charged_at_us, answer.is_dated()), (Some(4), true));
+        assert_eq!(times(&answer), [Some(7), None, Some(4), None]);
     }
 
     #[test]

@@ -36,6 +36,6 @@ pub use redis_url::{HostPort, RedisAddress, RedisUrl, Secret};
 pub use state::{State, Step};
 pub use store::{
     About, Amended, Amendment, Change, Drawn, Entry, Filter, Hears, Ran, Settled, Store,
-    StoreError, WhenFull, drawn,
+    StoreError, WhenFull, drawn, split_key,
 };
 pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};

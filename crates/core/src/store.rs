@@ -251,15 +251,29 @@ pub struct Filter<'a> {
     pub limits: Option<&'a [&'a str]>,
     /// States of this key; of all keys where it is `None`.
     pub key: Option<&'a str>,
+    /// Limits of which a key lies in parts, as [`split_key`] calls them: these are meant, too.
+    pub split: &'a [&'a str],
 }
 
 impl Filter<'_> {
     /// Whether a state of `limit` and `key` is meant.
     #[must_use]
     pub fn matches(&self, limit: &str, key: &str) -> bool {
+        let is_part = |wanted| self.split.contains(&limit) && is_part(wanted, key);
         self.limits.is_none_or(|limits| limits.contains(&limit))
-            && self.key.is_none_or(|wanted| wanted == key)
+            && self.key.is_none_or(|wanted| wanted == key || is_part(wanted))
     }
+}
+
+/// What a part of a key is called that is split.
+#[must_use]
+pub fn split_key(key: &str, part: u64) -> String {
+    format!("{key}#{part}")
+}
+
+fn is_part(whole: &str, key: &str) -> bool {
+    let part = key.strip_prefix(whole).and_then(|rest| rest.strip_prefix('#'));
+    part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A stored state, with its names.
@@ -374,4 +388,19 @@ pub enum WhenFull {
     Deny,
     /// The request is admitted and not remembered.
     Allow,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_meant_with_its_parts_where_it_is_split() {
+        let filter = Filter { key: Some("a"), split: &["told"], ..Filter::default() };
+        let meant = |limit, keys: [&str; 7]| keys.map(|key| filter.matches(limit, key));
+        let keys = ["a", "a#3", "a#15", "a#", "a#b", "b#3", "a#3#0"];
+        assert_eq!(meant("told", keys), [true, true, true, false, false, false, false]);
+        assert_eq!(meant("other", keys), [true, false, false, false, false, false, false]);
+        assert!(filter.matches("told", &split_key("a", 63)));
+    }
 }

@@ -260,7 +260,11 @@ impl<S: Store, L: Store> Engine<S, L> {
         ask: Ask<'_>,
         deadline: Deadline,
     ) -> Result<Verdict, EngineError> {
-        let ready = self.ready_for(ask, None)?;
+        // What needs no answer is not to fail with those that do.
+        let ready = match self.check_at_once(ask) {
+            Ok(decided) => return decided,
+            Err(undecided) => *undecided.0,
+        };
         let decided = self.decide_guarded(safety, &ready, deadline).await?;
         self.verdict(ready, decided)
     }

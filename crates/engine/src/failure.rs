@@ -136,11 +136,12 @@ impl<L: Store> Fallback<L> {
     /// Gives back what was charged here.
     pub(crate) async fn undo(&self, asked: Asked<'_>, answer: &Answer) {
         let (shares, choices) = (asked.shares(), asked.choices());
-        let limits = asked.limits().zip(&shares).zip(&choices).zip(answer.outcomes());
-        let counted = limits.filter(|((_, choice), _)| **choice == OnFailure::Static);
+        let limits = asked.limits().zip(&shares).zip(&choices).zip(answer.outcomes()).enumerate();
+        let counted = limits.filter(|(_, ((_, choice), _))| **choice == OnFailure::Static);
         let amendments: SmallVec<[Amendment<'_>; 4]> = counted
-            .flat_map(|(((met, quota), _), outcome)| {
-                undoing(&met.check(quota, met.cost), outcome, asked.ticket, answer)
+            .flat_map(|(nth, (((met, quota), _), outcome))| {
+                let check = met.check(quota, met.cost);
+                undoing(&check, outcome, asked.ticket, answer.charged_at(nth))
             })
             .collect();
         let _ = self.local.amend(&amendments).await;

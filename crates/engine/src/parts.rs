@@ -187,8 +187,8 @@ pub(crate) fn merge(count: usize, pieces: &[Piece], said: &[Said]) -> (Answer, V
     let mut outcomes: SmallVec<[Option<Outcome>; 4]> = SmallVec::from_elem(None, count);
     for (piece, said) in pieces.iter().zip(said) {
         let places = piece.which.of(fates.iter_mut().zip(&mut outcomes));
-        for ((fate, place), outcome) in places.zip(said.answer.outcomes()) {
-            let charged_at_us = said.answer.charged_at_us.filter(|_| outcome.allowed);
+        for (nth, ((fate, place), outcome)) in places.zip(said.answer.outcomes()).enumerate() {
+            let charged_at_us = said.answer.charged_at(nth);
             *fate = Fate { charged_at_us, local: said.local };
             *place = Some(*outcome);
         }
@@ -222,23 +222,27 @@ pub(crate) fn amendments_of<'a>(
     which: Which,
     answer: &Answer,
 ) -> Vec<Amendment<'a>> {
-    let limits = which.of(request.checks().iter()).zip(answer.outcomes());
-    limits.flat_map(|(check, outcome)| undoing(check, outcome, request.ticket(), answer)).collect()
+    let limits = which.of(request.checks().iter()).zip(answer.outcomes()).enumerate();
+    let undoing = limits.flat_map(|(nth, (check, outcome))| {
+        undoing(check, outcome, request.ticket(), answer.charged_at(nth))
+    });
+    undoing.collect()
 }
 
-/// What gives back a charge, if there was one: the permit, the reservation, or the units.
+/// What gives back a charge of `charged_at_us`, if there was one: the permit, the reservation, or the
+/// units.
 pub(crate) fn undoing<'a>(
     check: &Check<'a>,
     outcome: &Outcome,
     ticket: Option<Ticket>,
-    answer: &Answer,
+    charged_at_us: Option<u64>,
 ) -> SmallVec<[Amendment<'a>; 2]> {
     let Check { limit, quota, key, cost: units, consistency, .. } = *check;
     let mut changes: SmallVec<[Change; 2]> = SmallVec::new();
-    let charged_at_us = answer.charged_at_us.map(|at_us| at_us + drained_before_us(check, outcome));
+    let charged_at_us = charged_at_us.map(|at_us| at_us + drained_before_us(check, outcome));
     let refund = Change::Refund { units, charged_at_us };
     match (quota, ticket) {
-        _ if !outcome.allowed || units == 0 || charged_at_us.is_none() => {}
+        _ if units == 0 || charged_at_us.is_none() => {}
         (Quota::Concurrency(_), Some(Ticket { id, .. })) => changes.push(Change::Release { id }),
         // Of a limit that is shared, a refund would reach the part alone.
         (_, Some(Ticket { id, reserve_for_us: Some(_) }))
@@ -291,8 +295,7 @@ mod tests {
                 delay_us: 0,
                 here: false,
             };
-            let answer = Answer::new(1_000_000, true, [outcome]);
-            let undoing = undoing(&check, &outcome, ticket, &answer);
+            let undoing = undoing(&check, &outcome, ticket, Some(1_000_000));
             undoing.iter().map(|amendment| amendment.change).collect::<Vec<_>>()
         };
         let refund = Change::Refund { units: 3, charged_at_us: Some(1_000_000) };

@@ -95,7 +95,8 @@ pub struct LimitVerdict<'a> {
     pub outcome: &'a Outcome,
     /// What it did without the store; none where the store decided.
     pub on_failure: Option<OnFailure>,
-    /// When it was charged, if it was. Limits in different parts of a store have different times.
+    /// When it was charged, if it was. Limits in different parts of a store have different times,
+    /// and so may those that this process decides.
     pub charged_at_us: Option<u64>,
 }
 
@@ -131,7 +132,9 @@ impl LimitVerdict<'_> {
 /// Who decided a limit of which the store was not without an answer.
 fn by_leave(consistency: Consistency, outcome: &Outcome) -> Source {
     match consistency {
+        // Of what a request meets that is denied here, the store is not asked.
         _ if !outcome.here => Source::Store,
+        Consistency::Exact => Source::Store,
         Consistency::Sync { .. } => Source::Sync,
         Consistency::Share { .. } => Source::Share,
         _ => Source::Lease,
@@ -199,10 +202,11 @@ impl Verdict {
         outcomes.get(self.inner.decision.binding).is_some_and(|outcome| outcome.here)
     }
 
-    /// Whether its limits lie in several parts of the store, and so were not decided in one step.
+    /// Whether its limits were not decided in one step, since they lie in several parts of the store
+    /// or some of them in this process: then they have times of their own.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.inner.decided.apart.is_some()
+        self.inner.decided.apart.is_some() || self.inner.decided.answer.is_dated()
     }
 
     /// Whether it was denied only because the store gave no answer and a rule fails closed.
@@ -223,7 +227,7 @@ impl Verdict {
             consistency: met.consistency,
             outcome,
             on_failure: self.choice(nth, &met),
-            charged_at_us: self.charged_at_us(nth, outcome),
+            charged_at_us: self.charged_at_us(nth),
         })
     }
 
@@ -252,9 +256,9 @@ impl Verdict {
         local.then(|| met.on_failure.unwrap_or(standing))
     }
 
-    fn charged_at_us(&self, nth: usize, outcome: &Outcome) -> Option<u64> {
+    fn charged_at_us(&self, nth: usize) -> Option<u64> {
         match &self.inner.decided.apart {
-            None => self.inner.decided.answer.charged_at_us.filter(|_| outcome.allowed),
+            None => self.inner.decided.answer.charged_at(nth),
             Some(fates) => fates.get(nth).and_then(|fate| fate.charged_at_us),
         }
     }

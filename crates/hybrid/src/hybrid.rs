@@ -13,9 +13,9 @@ use tollkeeper_memory::Settings;
 use crate::local::Local;
 use crate::members::Members;
 use crate::share::Place;
-use crate::shares::Shares;
+use crate::shares::{Shares, part_of};
 use crate::stats::Stats;
-use crate::stored::{Changed, ToAmend, split_keys};
+use crate::stored::{Changed, ToAmend};
 
 mod decide;
 mod there;
@@ -118,10 +118,13 @@ impl<S: Store + 'static> Hybrid<S> {
             return amended;
         };
         let now_us = self.local.clock.now_us();
+        let is_thin = |nodes| part_of(amendment.quota, nodes).is_none();
         let forgiven = match self.place(nodes, now_us) {
             Place::Serves(standing) => {
                 self.shares.settle(amendment, actual, settled, standing, now_us)
             }
+            // Less than one for each is the store's alone, and has been paid there.
+            _ if self.members.nodes().is_some_and(is_thin) => settled.forgiven,
             // Who has no part has nothing to pay with.
             _ => actual.saturating_sub(settled.reserved),
         };
@@ -179,26 +182,14 @@ impl<S: Store + 'static> Store for Hybrid<S> {
     }
 
     async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        let mut reset = self.local.store.reset(filter).await?;
-        if let Some(key) = filter.key {
-            for part in split_keys(key, self.local.parts()) {
-                reset += self.local.store.reset(Filter { key: Some(&part), ..filter }).await?;
-            }
-        }
-        self.local.forget(filter);
+        let reset = self.local.store.reset(filter).await?;
+        // What is known here is of whole keys.
+        self.local.forget(Filter { split: &[], ..filter });
         Ok(reset + self.shares.reset(filter))
     }
 
     async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
         let mut shown = self.local.store.inspect(filter, most).await?;
-        if let Some(key) = filter.key {
-            for part in split_keys(key, self.local.parts()) {
-                let filter = Filter { key: Some(&part), ..filter };
-                shown.extend(
-                    self.local.store.inspect(filter, most.saturating_sub(shown.len())).await?,
-                );
-            }
-        }
         // What is reserved of a limit that is shared lies in the store, all else of it here.
         let here = self.shares.inspect(filter, most);
         let is_here = |entry: &Entry| {

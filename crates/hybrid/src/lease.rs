@@ -29,6 +29,9 @@ const SPARE_CALLS: f64 = 4.0;
 /// Calls in a period, in the long run.
 const CALLS: f64 = 1.1;
 
+/// A store that gave no answer is asked again after so long at most, however long a period is.
+const LOST_US: u64 = 1_000_000;
+
 /// Grants that are told apart; more become one, with the life of the shortest.
 const GRANTS: usize = 3;
 
@@ -287,7 +290,9 @@ impl Lease {
     /// The draw came to nothing, as far as is known.
     pub fn failed(&mut self, terms: &Terms, now_us: u64, chance: u32) {
         (self.is_asking, self.is_lost) = (false, true);
-        self.next_us = now_us.saturating_add(about(terms.period_us, chance));
+        // What came to nothing is not to keep the next one from being made.
+        self.calls = (self.calls + 1.0).min(SPARE_CALLS);
+        self.next_us = now_us.saturating_add(about(terms.period_us.min(LOST_US), chance));
     }
 
     fn keep(&mut self, grant: Grant, now_us: u64) {

@@ -7,6 +7,7 @@
 pub mod demand;
 mod hybrid;
 mod keys;
+mod known;
 pub mod lease;
 mod local;
 mod members;

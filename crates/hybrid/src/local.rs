@@ -1,19 +1,18 @@
 //! The calls that local decisions need: units are drawn, told of and given back in the background.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
 use tokio::time::{sleep, timeout};
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Clock, Consistency, Drawn, Filter, Outcome, Quota, Ran,
-    Store,
+    Amended, Amendment, Change, Check, Clock, Consistency, Drawn, Filter, Quota, Ran, Store,
 };
 
 use crate::keys::{Keys, Name, Named};
+use crate::known::{Known, Taken};
 use crate::plan::{Chore, Draw, Plan, Spent, Told};
 use crate::stats::{Calls, Kind};
 use crate::stored::part_key;
@@ -29,48 +28,6 @@ pub(crate) struct Local<S> {
     pub(crate) patience: Duration,
     pub(crate) calls: Calls,
     chance: AtomicU32,
-    /// The most parts that a key was split into.
-    parts: AtomicU8,
-}
-
-/// A key.
-#[derive(Debug)]
-struct Known {
-    plan: Plan,
-    /// By what it is decided: another policy begins anew.
-    quota: Quota,
-    consistency: Consistency,
-    /// The most that a request may cost.
-    most_cost: u64,
-    /// Told when a call has been answered.
-    answered: Arc<Notify>,
-    /// Whether a task looks after it.
-    is_kept: bool,
-    /// How the store was when it was asked last, and when that was.
-    seen: Option<(Drawn, u64)>,
-}
-
-/// What became of a check.
-#[derive(Debug)]
-pub(crate) enum Taken {
-    /// It was decided here.
-    Decided(Decided),
-    /// It is decided when this is over, by [`Local::take_again`].
-    Waits(OwnedNotified),
-    /// The store decides it.
-    Store,
-    /// The store would have to, and does not answer.
-    Lost,
-}
-
-/// What was decided here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Decided {
-    pub(crate) outcome: Outcome,
-    /// What it took, if it was admitted.
-    pub(crate) spent: Option<Spent>,
-    /// The store's time, as far as it is known.
-    pub(crate) store_us: Option<u64>,
 }
 
 /// Whose calls are made, and by what.
@@ -90,9 +47,8 @@ impl Subject {
 
 impl<S: Store + 'static> Local<S> {
     pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
-        let (chance, parts) = (AtomicU32::new(chance), AtomicU8::new(1));
         let (keys, calls) = (Keys::new(), Calls::default());
-        Self { store, clock, keys, patience, calls, chance, parts }
+        Self { store, clock, keys, patience, calls, chance: AtomicU32::new(chance) }
     }
 
     /// Decides a check, if it can be decided here.
@@ -133,8 +89,8 @@ impl<S: Store + 'static> Local<S> {
             let taken = match known.plan.spend(check.cost, now_us) {
                 Some(spent) => known.admitted(check, spent, now_us),
                 None if known.plan.is_lost() => Taken::Lost,
-                // The answer took so long that it counts no more.
-                None if !known.plan.is_known(now_us) => Taken::Store,
+                // It was begun anew meanwhile, or the answer took so long that it counts no more.
+                None if known.seen.is_none() || !known.plan.is_known(now_us) => Taken::Store,
                 None => {
                     let retry_after_us = known.plan.retry_after_us(check.cost, now_us);
                     known.denied(check, retry_after_us, now_us)
@@ -187,14 +143,7 @@ impl<S: Store + 'static> Local<S> {
     /// What a key had left when the store last told, with what has flown in since.
     pub(crate) fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
         let now_us = self.clock.now_us();
-        let left = self.keys.find(named(check), |known| {
-            let left = known.seen.map(|(drawn, sent_us)| {
-                let elapsed_us = now_us.saturating_sub(sent_us);
-                left_per_mille(&known.consistency.stored(&known.quota), &drawn, elapsed_us)
-            });
-            (left, false)
-        });
-        left.flatten()
+        self.keys.find(named(check), |known| (known.left_per_mille(now_us), false)).flatten()
     }
 
     /// How many keys are leased, and of how many the store is told.
@@ -212,25 +161,16 @@ impl<S: Store + 'static> Local<S> {
         self.keys.forget(filter);
     }
 
-    /// The most parts that a key was split into.
-    pub(crate) fn parts(&self) -> u8 {
-        self.parts.load(Ordering::Relaxed)
-    }
-
     /// Which part of a key that may be split: of a reservation the one that whoever settles it finds
     /// by its name, else any.
     pub(crate) fn part(&self, how: Consistency, reservation: Option<u128>) -> u8 {
         let Consistency::Sync { parts: parts @ 2.., .. } = how else { return 0 };
-        self.parts.fetch_max(parts, Ordering::Relaxed);
         let any = reservation.unwrap_or_else(|| self.chance().into());
         u8::try_from(any % u128::from(parts)).unwrap_or(0)
     }
 
     fn known(&self, check: &Check<'_>, now_us: u64) -> Option<Known> {
         let Check { quota, consistency, .. } = *check;
-        if let Consistency::Sync { parts, .. } = consistency {
-            self.parts.fetch_max(parts, Ordering::Relaxed);
-        }
         Some(Known {
             plan: Plan::new(quota, consistency, now_us, self.chance())?,
             quota: *quota,
@@ -375,63 +315,6 @@ impl<S: Store + 'static> Local<S> {
         let next = |last: u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         self.chance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default()
     }
-}
-
-impl Known {
-    fn store_us(&self, now_us: u64) -> Option<u64> {
-        let (drawn, sent_us) = self.seen?;
-        Some(drawn.at_us.saturating_add(now_us.saturating_sub(sent_us)))
-    }
-
-    fn admitted(&self, check: &Check<'_>, spent: Spent, now_us: u64) -> Taken {
-        let outcome = self.outcome(check, true, spent.left, Some(0), now_us);
-        let store_us = self.store_us(now_us);
-        Taken::Decided(Decided { outcome, spent: Some(spent), store_us })
-    }
-
-    fn denied(&self, check: &Check<'_>, retry_after_us: u64, now_us: u64) -> Taken {
-        let left = self.plan.left(now_us);
-        // What is more than all there ever is need not come again.
-        let retry = (check.cost <= self.most_cost).then_some(retry_after_us);
-        let outcome = self.outcome(check, false, left, retry, now_us);
-        Taken::Decided(Decided { outcome, spent: None, store_us: self.store_us(now_us) })
-    }
-
-    /// The numbers of a decision here, as far as they are known.
-    fn outcome(
-        &self,
-        check: &Check<'_>,
-        allowed: bool,
-        remaining: u64,
-        retry_after_us: Option<u64>,
-        now_us: u64,
-    ) -> Outcome {
-        let reset_after_us = self.seen.map_or(0, |(drawn, sent_us)| {
-            drawn.reset_after_us.saturating_sub(now_us.saturating_sub(sent_us))
-        });
-        Outcome {
-            allowed,
-            shadow: check.shadow,
-            limit: check.quota.limit(),
-            remaining,
-            retry_after_us,
-            reset_after_us,
-            delay_us: 0,
-            here: true,
-        }
-    }
-}
-
-/// What a state has left some time after it was seen, in thousandths of all.
-fn left_per_mille(quota: &Quota, drawn: &Drawn, elapsed_us: u64) -> u64 {
-    let all = u128::from(quota.limit().max(1));
-    let reset_us = u128::from(drawn.reset_after_us.saturating_sub(elapsed_us));
-    let gone = match quota.bucket() {
-        Some(bucket) => reset_us * u128::from(bucket.drain()) / u128::from(bucket.unit().max(1)),
-        None if reset_us == 0 => 0,
-        None => all.saturating_sub(drawn.left.into()),
-    };
-    u64::try_from(all.saturating_sub(gone) * 1000 / all).unwrap_or(0)
 }
 
 /// What a call is for, by the first of its changes.

@@ -8,7 +8,7 @@
 //! - A number counts for [`HEARD_US`] from when it was asked for. Who has not heard a newer one does
 //!   not serve. Its permit lasts longer than that, so nobody forgets it while it still serves.
 //! - Who is new does not serve for as long: by then all have heard a number with it, or do not
-//!   serve.
+//!   serve. Who is forgotten meanwhile is new again.
 //! - Who was forgotten while its number still counts, because the store lost everything, goes on by
 //!   the larger of the old number and the new one, for as long.
 //!
@@ -92,7 +92,10 @@ impl Count {
                 let firm_until_us = if is_new { begins_us } else { before.firm_until_us };
                 let nodes = if now_us < firm_until_us { nodes.max(before.nodes) } else { nodes };
                 let from_us = if nodes == before.nodes { before.from_us } else { now_us };
-                Heard { nodes, from_us, sent_us, since_us: before.since_us, firm_until_us }
+                // Who was forgotten before it served is as new as when it came.
+                let is_waiting = is_new && now_us < before.since_us;
+                let since_us = if is_waiting { begins_us } else { before.since_us };
+                Heard { nodes, from_us, sent_us, since_us, firm_until_us }
             }
             None => {
                 let (since_us, firm_until_us) = (begins_us, begins_us);
@@ -156,6 +159,18 @@ mod tests {
         assert_eq!(count.place(since_us - 1), Place::Waits { us: 1 });
         let serves = Standing { nodes: 4, is_counted: true, from_us: SECOND_US, since_us };
         assert_eq!(count.place(since_us), Place::Serves(serves));
+    }
+
+    /// It served as soon as it would have, when others had not counted it yet.
+    #[test]
+    fn who_is_forgotten_while_it_waits_waits_anew() {
+        let mut count = Count::default();
+        count.heard(2, true, 0, 0);
+        count.heard(1, true, 2 * SECOND_US, 2 * SECOND_US);
+        count.heard(2, false, 3 * SECOND_US, 3 * SECOND_US);
+        count.heard(2, false, 4 * SECOND_US, 4 * SECOND_US);
+        assert_eq!(count.place(5 * SECOND_US - 1), Place::Waits { us: 1 });
+        assert!(matches!(count.place(5 * SECOND_US), Place::Serves(_)));
     }
 
     #[test]

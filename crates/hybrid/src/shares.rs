@@ -246,7 +246,7 @@ impl Epoch {
 }
 
 impl States {
-    /// One of so many parts of a limit, if there is a unit in it.
+    /// The part of a limit, if there is a unit in it.
     fn part(&self, quota: &Quota) -> Option<Quota> {
         let known = |parts: &[(Quota, Option<Quota>)]| {
             parts.iter().find(|(whole, _)| whole == quota).map(|(_, part)| *part)
@@ -254,8 +254,7 @@ impl States {
         if let Some(part) = known(&self.parts.read()) {
             return part;
         }
-        let share = quota.share(self.nodes);
-        let part = (share.limit() == quota.limit() / self.nodes.max(1)).then_some(share);
+        let part = part_of(quota, self.nodes);
         let mut parts = self.parts.write();
         if parts.len() < MOST_PARTS && known(&parts).is_none() {
             parts.push((*quota, part));
@@ -298,6 +297,12 @@ impl States {
         let look = self.table.check_at(&Check { cost: 0, ..*check }, now_us);
         look.map_or(0, |checked| checked.outcome.remaining)
     }
+}
+
+/// One of so many parts of a limit, if there is a unit in it.
+pub(crate) fn part_of(quota: &Quota, nodes: u64) -> Option<Quota> {
+    let share = quota.share(nodes);
+    (share.limit() == quota.limit() / nodes.max(1)).then_some(share)
 }
 
 /// Whether an empty state that began at `from_us` would not be as new yet.

@@ -3,25 +3,15 @@
 
 use std::borrow::Cow;
 
-use tollkeeper_core::{Amended, Amendment, Change, Check, Consistency, Quota};
+use tollkeeper_core::{Amended, Amendment, Change, Check, Consistency, Quota, split_key};
 
 /// What a part of a key is called in the store. Every key of a limit that is split ends so: no
 /// other key can be taken for a part.
 pub(crate) fn part_key(how: Consistency, key: &str, part: u8) -> Cow<'_, str> {
     match how {
-        Consistency::Sync { parts: 2.., .. } => Cow::Owned(split_key(key, part)),
+        Consistency::Sync { parts: 2.., .. } => Cow::Owned(split_key(key, part.into())),
         _ => Cow::Borrowed(key),
     }
-}
-
-/// Every part of a key, if it may be split into so many.
-pub(crate) fn split_keys(key: &str, parts: u8) -> impl Iterator<Item = String> {
-    let parts = if parts > 1 { 0..parts } else { 0..0 };
-    parts.map(move |part| split_key(key, part))
-}
-
-fn split_key(key: &str, part: u8) -> String {
-    format!("{key}#{part}")
 }
 
 /// A check that the store decides.

@@ -57,6 +57,8 @@ pub struct Synced {
     spent: u64,
     /// Admitted before, and on its way to the store.
     under_way: u64,
+    /// Admitted before, and told by calls without an answer since the store last said anything.
+    lost: u64,
     /// Charged already, and not admitted yet.
     prepaid: u64,
     /// The part of what all admit that is admitted here.
@@ -81,6 +83,7 @@ impl Synced {
             part: u8::try_from(chance % u32::from(terms.parts.max(1))).unwrap_or(0),
             spent: 0,
             under_way: 0,
+            lost: 0,
             prepaid: 0,
             mine: 1.0,
             others: 0.0,
@@ -144,8 +147,13 @@ impl Synced {
     #[inline]
     pub fn left(&self, terms: &Terms, now_us: u64) -> u64 {
         let Some(known) = self.current(terms, now_us) else { return self.prepaid };
-        let budget = self.budget(terms, known, now_us);
-        budget.saturating_sub(self.spent).saturating_sub(self.under_way) + self.prepaid
+        self.budget(terms, known, now_us).saturating_sub(self.gone()) + self.prepaid
+    }
+
+    /// Admitted of what the store last said.
+    #[inline]
+    fn gone(&self) -> u64 {
+        self.spent.saturating_add(self.under_way).saturating_add(self.lost)
     }
 
     /// When it may be worth to come again.
@@ -155,7 +163,7 @@ impl Synced {
         let Some(known) = self.current(terms, now_us) else { return terms.period_us };
         let us = match terms.quota.bucket() {
             Some(bucket) => {
-                let gone = self.spent.saturating_add(self.under_way).saturating_add(cost) as f64;
+                let gone = self.gone().saturating_add(cost) as f64;
                 let lacking =
                     gone / self.mine.max(f64::MIN_POSITIVE) - level(terms, &known, now_us);
                 let us = lacking * bucket.unit() as f64 / bucket.drain() as f64;
@@ -214,7 +222,7 @@ impl Synced {
         if let Some(before) = self.current(terms, sent_us) {
             self.compare(terms, before, now);
         }
-        (self.under_way, self.prepaid) = (0, 0);
+        (self.under_way, self.lost, self.prepaid) = (0, 0, 0);
         self.known = Some(next.map_or(now, |next| Known { drawn: *next, sent_us }));
         if next.is_some() {
             self.part = (self.part + 1) % terms.parts.max(1);
@@ -224,7 +232,7 @@ impl Synced {
     /// Units were drawn, by a call of `sent_us`.
     pub fn drew(&mut self, drawn: &Drawn, sent_us: u64) {
         (self.is_asking, self.is_lost) = (false, false);
-        self.prepaid = drawn.units;
+        (self.lost, self.prepaid) = (0, drawn.units);
         self.known = Some(Known { drawn: *drawn, sent_us });
     }
 
@@ -254,8 +262,9 @@ impl Synced {
     pub fn failed(&mut self, terms: &Terms, may_have_run: bool, now_us: u64, chance: u32) {
         (self.is_asking, self.is_lost) = (false, true);
         let untold = std::mem::take(&mut self.under_way);
-        if !may_have_run {
-            self.spent += untold;
+        match may_have_run {
+            true => self.lost = self.lost.saturating_add(untold),
+            false => self.spent += untold,
         }
         self.next_us = now_us.saturating_add(about(terms.period_us, chance));
     }
@@ -292,4 +301,31 @@ fn level(terms: &Terms, known: &Known, now_us: u64) -> f64 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 fn floor(number: f64) -> u64 {
     number.floor() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use tollkeeper_core::Rate;
+
+    use super::*;
+
+    /// What had been admitted was admitted once more by the same old number.
+    #[test]
+    fn what_was_told_without_an_answer_is_not_there_to_be_spent_again() {
+        let quota = Quota::token_bucket(100, Rate::new(1, 3_600_000_000).unwrap()).unwrap();
+        let terms = Terms { period_us: 100_000, quota, parts: 1 };
+        let drawn = Drawn { units: 0, left: 100, reset_after_us: 0, at_us: 0 };
+        for may_have_run in [true, false] {
+            let mut synced = Synced::new(&terms, 0, 0);
+            synced.drew(&drawn, 0);
+            assert!(matches!(synced.ask(&terms, 60, 40_000).told, Told::Admitted(_)));
+            assert_eq!(synced.report(&terms, 50_000).map(|report| report.units), Some(60));
+            synced.failed(&terms, may_have_run, 50_000, 0);
+            assert_eq!(synced.left(&terms, 50_000), 40, "ran perhaps: {may_have_run}");
+            let again = synced.report(&terms, 130_000).map(|report| report.units);
+            assert_eq!(again, Some(if may_have_run { 0 } else { 60 }), "it is not told twice");
+            synced.reported(&terms, &Drawn { at_us: 130_000, ..drawn }, None, 130_000);
+            assert_eq!(synced.left(&terms, 130_000), 100, "what the store says counts");
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! Owns [`Shard`]: the keys and reservations that come, go and move under one mutex, and how their
 //! states are read and written.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::{Mutex, MutexGuard};
-use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step};
+use tollkeeper_core::consistency::MAX_PARTS;
+use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step, split_key};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::group::{Entry, Spot};
@@ -295,9 +297,8 @@ impl Keys<'_> {
     ) -> (u64, usize, usize) {
         let (before, mut live, mut at) = (self.inner.beside.len(), 0, 0);
         while at < self.groups.places() {
-            let named =
-                self.groups.get(at).is_some_and(|entry| self.is_named(&entry, filter, common));
-            if !named {
+            let named = self.groups.get(at).and_then(|entry| self.named(&entry, filter, common));
+            if named.is_none() {
                 at += 1;
                 continue;
             }
@@ -319,12 +320,25 @@ impl Keys<'_> {
         whole.limit.as_ref().map(|(limit, algorithm)| (&**limit, *algorithm))
     }
 
-    fn is_named(&self, entry: &Entry, filter: Filter<'_>, common: &Common) -> bool {
-        let Some((limit, algorithm)) = self.limit(entry, common) else { return false };
-        filter.limits.is_none_or(|limits| limits.contains(&limit))
-            && filter.key.is_none_or(|key| {
-                common.fingerprinter.of(limit, algorithm, key) == entry.fingerprint
-            })
+    /// The key of an entry that `filter` names, as far as that says it.
+    fn named<'a>(
+        &self,
+        entry: &Entry,
+        filter: Filter<'a>,
+        common: &Common,
+    ) -> Option<Option<Cow<'a, str>>> {
+        let (limit, algorithm) = self.limit(entry, common)?;
+        if filter.limits.is_some_and(|limits| !limits.contains(&limit)) {
+            return None;
+        }
+        let Some(whole) = filter.key else { return Some(None) };
+        let is_it = |key: &str| common.fingerprinter.of(limit, algorithm, key) == entry.fingerprint;
+        if is_it(whole) {
+            return Some(Some(whole.into()));
+        }
+        let parts = if filter.split.contains(&limit) { 0..MAX_PARTS } else { 0..0 };
+        let mut parts = parts.map(|part| split_key(whole, part));
+        parts.find(|key| is_it(key)).map(|key| Some(key.into()))
     }
 
     /// The live states that `filter` names, of keys whose name is known: from the filter, or kept.
@@ -335,8 +349,8 @@ impl Keys<'_> {
         now_us: u64,
     ) -> impl Iterator<Item = Shown> + 'a {
         (0..self.groups.places()).filter_map(move |at| {
-            self.groups.get(at).filter(|entry| self.is_named(entry, filter, common))?;
-            let shown = self.show_one(at, filter, common, now_us);
+            let key = self.named(&self.groups.get(at)?, filter, common)?;
+            let shown = self.show_one(at, key, common, now_us);
             self.groups.release(&mut self.inner.beside);
             shown
         })
@@ -345,12 +359,12 @@ impl Keys<'_> {
     fn show_one(
         &mut self,
         at: usize,
-        filter: Filter<'_>,
+        key: Option<Cow<'_, str>>,
         common: &Common,
         now_us: u64,
     ) -> Option<Shown> {
         let entry = self.locked(at)?;
-        let key = filter.key.or_else(|| self.inner.beside.note(at).map(Names::key))?;
+        let key = key.or_else(|| self.inner.beside.note(at).map(|note| note.key().into()))?;
         let expires_us = expires_us(entry.state, common, &self.inner.wholes);
         let (limit, algorithm) = self.limit(&entry, common)?;
         let packed = common.rows.get(entry.state.row());
@@ -360,7 +374,7 @@ impl Keys<'_> {
         Some(Shown {
             limit: limit.to_owned(),
             algorithm,
-            key: key.to_owned(),
+            key: key.into_owned(),
             state: packed.or_else(whole)?,
             ttl_us: expires_us - now_us,
         })

@@ -88,7 +88,7 @@ impl<'a, H: Harness> Player<'a, H> {
                 compare(*expect, came == Settled::Done)
             }
             Action::Reset => {
-                let filter = Filter { key: Some(self.key), limits: None };
+                let filter = Filter { key: Some(self.key), limits: None, ..Filter::default() };
                 let reset = self.harness.block_on(self.harness.store().reset(filter));
                 reset.map(drop).map_err(|error| error.to_string())
             }

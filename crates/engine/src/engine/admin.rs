@@ -1,7 +1,7 @@
 //! What operators ask: which states are stored, and to forget them.
 
-use tollkeeper_core::{Check, Entry, Filter, Quota, Rate, Request, Store};
-use tollkeeper_policy::Policy;
+use tollkeeper_core::{Check, Consistency, Entry, Filter, Quota, Rate, Request, Store};
+use tollkeeper_policy::{Limit, Policy, Rule};
 
 use super::Engine;
 use crate::error::EngineError;
@@ -54,7 +54,9 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<Vec<Entry>, EngineError> {
         let policy = self.policy();
         let limits = rule.map(|name| limit_names(&policy, name)).transpose()?;
-        let call = self.store.inspect(Filter { limits: limits.as_deref(), key }, most);
+        let split = split_limits(&policy);
+        let filter = Filter { limits: limits.as_deref(), key, split: &split };
+        let call = self.store.inspect(filter, most);
         match &self.safety {
             None => Ok(call.await?),
             Some(safety) => Ok(safety.guards.of(0).call_patiently(PATIENCE_US, call).await?),
@@ -65,7 +67,8 @@ impl<S: Store, L: Store> Engine<S, L> {
     pub async fn reset(&self, rule: Option<&str>, key: Option<&str>) -> Result<u64, EngineError> {
         let policy = self.policy();
         let limits = rule.map(|name| limit_names(&policy, name)).transpose()?;
-        let filter = Filter { limits: limits.as_deref(), key };
+        let split = split_limits(&policy);
+        let filter = Filter { limits: limits.as_deref(), key, split: &split };
         let call = self.store.reset(filter);
         let Some(safety) = &self.safety else { return Ok(call.await?) };
         let forgotten = safety.guards.of(0).call_patiently(PATIENCE_US, call).await;
@@ -79,11 +82,22 @@ impl<S: Store, L: Store> Engine<S, L> {
 /// What the limits of a rule are called, those of its tiers too.
 fn limit_names<'a>(policy: &'a Policy, rule: &str) -> Result<Vec<&'a str>, EngineError> {
     let rule = &policy.rules()[met::number(policy, rule)?];
-    let tiers = rule.tiers().map_or(0, |tiers| tiers.list().len());
-    let every = std::iter::once(None).chain((0..tiers).map(Some));
-    let limits = every.flat_map(|tier| rule.limits_of(tier));
-    let mut names: Vec<&str> = limits.map(|limit| limit.name()).collect();
+    let mut names: Vec<&str> = limits_of(rule).map(Limit::name).collect();
     names.sort_unstable();
     names.dedup();
     Ok(names)
+}
+
+/// What the limits are called of which a key lies in parts.
+fn split_limits(policy: &Policy) -> Vec<&str> {
+    let is_split = |limit: &&Limit| {
+        matches!(policy.consistency_of(limit), Consistency::Sync { parts: 2.., .. })
+    };
+    policy.rules().iter().flat_map(limits_of).filter(is_split).map(Limit::name).collect()
+}
+
+fn limits_of(rule: &Rule) -> impl Iterator<Item = &Limit> {
+    let tiers = rule.tiers().map_or(0, |tiers| tiers.list().len());
+    let every = std::iter::once(None).chain((0..tiers).map(Some));
+    every.flat_map(|tier| rule.limits_of(tier))
 }

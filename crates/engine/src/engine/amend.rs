@@ -64,20 +64,22 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 
     async fn give_back(&self, verdict: &Verdict, met: Met) -> Result<(), EngineError> {
-        let charged_at_us = verdict.decision().charged_at_us;
-        if charged_at_us.is_none() || met.is_empty() {
+        if verdict.decision().charged_at_us.is_none() || met.is_empty() {
             return Ok(());
         }
         if let Some(fates) = &verdict.inner.decided.apart {
             return self.give_back_apart(verdict, fates, &met).await;
         }
+        let charged_at_us = |met: &MetLimit<'_>| {
+            let nth = verdict.inner.met.position(met)?;
+            verdict.inner.decided.answer.charged_at(nth)
+        };
         // A shadow that would have denied was not charged.
-        let charged = which(&met, |met| {
-            let nth = verdict.inner.met.position(met);
-            let outcomes = verdict.inner.decided.answer.outcomes();
-            nth.and_then(|nth| outcomes.get(nth)).is_some_and(|outcome| outcome.allowed)
-        });
-        let change = |met: &MetLimit<'_>| Change::Refund { units: met.cost, charged_at_us };
+        let charged = which(&met, |met| charged_at_us(met).is_some());
+        let change = |met: &MetLimit<'_>| Change::Refund {
+            units: met.cost,
+            charged_at_us: charged_at_us(met),
+        };
         match (&self.safety, verdict.source()) {
             // What was charged in this process is given back in this process.
             (Some(safety), Source::Fallback) => {

@@ -19,6 +19,7 @@ mod deadline;
 mod denied;
 mod judged;
 mod kit;
+mod leave;
 mod reload;
 mod storms;
 mod warm;

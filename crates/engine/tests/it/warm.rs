@@ -100,6 +100,55 @@ fn a_share_is_warmed_in_proportion() {
     }
 }
 
+/// A store whose processes have counted each other.
+#[derive(Debug)]
+struct OfFour(FaultyStore<Memory>);
+
+impl Store for OfFour {
+    async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
+        self.0.decide(requests).await
+    }
+
+    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
+        self.0.amend(amendments).await
+    }
+
+    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
+        self.0.reset(filter).await
+    }
+
+    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.0.inspect(filter, most).await
+    }
+
+    fn nodes(&self) -> Option<u64> {
+        Some(4)
+    }
+}
+
+#[test]
+fn a_share_is_one_of_as_many_as_were_counted() {
+    let policy = "
+store: { denied_cache: 0, nodes: 2 }
+rules: { api: { token_bucket: { capacity: 40, refill_rate: 40/h } } }
+";
+    let policy = Policy::parse(policy, &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
+    let clock = ManualClock::at(1_700_000_000_000_000);
+    let memory = || MemoryStore::new(Settings::default(), clock.clone());
+    let (store, timer) = (OfFour(FaultyStore::new(memory())), ManualTimer::default());
+    let engine = Engine::guarded(policy, store, memory(), Arc::new(timer)).unwrap();
+    let check = |key| {
+        let ask = Ask { target: Target::Rule("api"), key: Some(key), cost: 1 };
+        ready(engine.check(ask)).unwrap()
+    };
+    (0..20).for_each(|_| assert!(check("alice").allowed()));
+    engine.store().0.set(Mood::Refusing);
+    let admitted = |key| (0..40).filter(|_| check(key).allowed()).count();
+    // Half is left of the one, and nobody has asked for the other; a part has ten.
+    assert_eq!((admitted("alice"), admitted("bob")), (5, 10));
+    assert_eq!(check("bob").decision().limit, 10);
+}
+
 /// A store that decides in this process, which has nothing left until the server gives it more.
 #[derive(Debug)]
 struct Spent(FaultyStore<Memory>);

@@ -5,7 +5,7 @@ use tollkeeper_core::{Answer, Check, Consistency, Outcome, Request, Store, Store
 
 use super::Hybrid;
 use super::there::There;
-use crate::local::{Decided, Taken};
+use crate::known::{Decided, Taken};
 use crate::plan::Spent;
 use crate::share::{Place, Standing};
 use crate::stored::ToDecide;
@@ -15,7 +15,7 @@ struct Held<'a, S: Store + 'static> {
     hybrid: &'a Hybrid<S>,
     /// What names the reservation, if it is one.
     ticket: Option<Ticket>,
-    checks: SmallVec<[(Check<'a>, Spent, u64); 4]>,
+    checks: SmallVec<[(Check<'a>, Spent); 4]>,
 }
 
 impl<'a, S: Store + 'static> Held<'a, S> {
@@ -23,16 +23,8 @@ impl<'a, S: Store + 'static> Held<'a, S> {
         Self { hybrid, ticket, checks: SmallVec::new() }
     }
 
-    /// A check was decided at `at_us`.
-    fn hold(&mut self, check: &Check<'a>, decided: &Decided, at_us: u64) {
-        self.checks.extend(decided.spent.map(|spent| (*check, spent, at_us)));
-    }
-
-    /// Since when any of it is charged, if it was spent at `now_us`. Units that were drawn before have
-    /// been flowing in again since then.
-    fn charged_at_us(&self, now_us: u64) -> Option<u64> {
-        let charged = self.checks.iter().filter(|(check, ..)| check.cost > 0);
-        charged.map(|(_, spent, _)| spent.at_us.min(now_us)).min()
+    fn hold(&mut self, check: &Check<'a>, decided: &Decided) {
+        self.checks.extend(decided.spent.map(|spent| (*check, spent)));
     }
 
     fn keep(mut self) {
@@ -42,11 +34,11 @@ impl<'a, S: Store + 'static> Held<'a, S> {
 
 impl<S: Store + 'static> Drop for Held<'_, S> {
     fn drop(&mut self) {
-        for (check, spent, at_us) in &self.checks {
+        for (check, spent) in &self.checks {
             match check.consistency {
                 Consistency::Share { .. } => {
                     let now_us = self.hybrid.local.clock.now_us();
-                    self.hybrid.shares.put_back(check, self.ticket, *at_us, now_us);
+                    self.hybrid.shares.put_back(check, self.ticket, spent.at_us, now_us);
                 }
                 _ => self.hybrid.local.put_back(check, *spent),
             }
@@ -83,7 +75,8 @@ impl<S: Store + 'static> Hybrid<S> {
         };
         match self.shares.take(check, ticket, standing, now_us) {
             Ok(Some(outcome)) => {
-                let spent = outcome.allowed.then_some(Spent::now(outcome.remaining));
+                let spent = Spent { at_us: now_us, ..Spent::now(outcome.remaining) };
+                let spent = outcome.allowed.then_some(spent);
                 Taken::Decided(Decided { outcome, spent, store_us: None })
             }
             // Less than one for each is the store's to hand out.
@@ -92,29 +85,36 @@ impl<S: Store + 'static> Hybrid<S> {
         }
     }
 
-    /// Decides what lies here alone, without waiting.
+    /// Decides what lies here alone, or is denied here, without waiting.
     pub(super) fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
-        let is_here = |check: &Check<'_>| check.consistency != Consistency::Exact;
-        if reservation(request).is_some() || !request.checks().iter().all(is_here) {
+        if reservation(request).is_some() {
             return None;
         }
         let now_us = self.local.clock.now_us();
         let mut held = Held::new(self, None);
         let mut here: SmallVec<[Decided; 4]> = SmallVec::new();
-        for (nth, check) in request.checks().iter().enumerate() {
-            match self.take(check, None, now_us) {
-                Taken::Decided(decided) => {
-                    held.hold(check, &decided, now_us);
-                    here.push(decided);
-                }
+        let mut is_all = true;
+        for check in request.checks() {
+            let taken = match check.consistency {
+                Consistency::Exact => Taken::Store,
+                _ => self.take(check, None, now_us),
+            };
+            let decided = match taken {
+                Taken::Decided(decided) => decided,
                 _ => {
-                    // Whoever waits for it asks for all of them again.
-                    request.checks()[..=nth].iter().for_each(|check| self.local.unask(check));
-                    return None;
+                    is_all = false;
+                    untold(check)
                 }
-            }
+            };
+            held.hold(check, &decided);
+            here.push(decided);
         }
-        Some(answer(&here, held, now_us))
+        if is_all || here.iter().any(|decided| decided.outcome.denies()) {
+            return Some(answer(request, &here, held, now_us));
+        }
+        // Whoever waits for the store asks for all of them again.
+        request.checks().iter().for_each(|check| self.local.unask(check));
+        None
     }
 
     /// Decides what lies here, and then what the store has to.
@@ -129,42 +129,43 @@ impl<S: Store + 'static> Hybrid<S> {
             };
             here.push(decided);
         }
-        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
         // What is charged here and may be settled anywhere has its record in the store.
-        let is_there = |here: &Option<Decided>| match here {
-            Some(decided) => reservation.is_some() && !is_denied && decided.spent.is_some(),
-            None => true,
+        let is_there = |here: &Option<Decided>| {
+            here.is_none_or(|decided| reservation.is_some() && decided.spent.is_some())
         };
+        // What does not go anyway is worth no call, nor is it to depend on one.
+        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
+        if is_denied || !here.iter().any(is_there) {
+            let each = here.iter().zip(request.checks());
+            let here: SmallVec<[Decided; 4]> =
+                each.map(|(here, check)| here.unwrap_or_else(|| untold(check))).collect();
+            return Ok(answer(request, &here, held, self.local.clock.now_us()));
+        }
         let rest = request.checks().iter().zip(&here).filter(|(_, here)| is_there(here));
         let id = reservation.map(|ticket| ticket.id);
         let part = |check: &Check<'_>| self.local.part(check.consistency, id);
         let rest: SmallVec<[ToDecide<'_>; 4]> =
             rest.map(|(check, _)| ToDecide::new(check, part(check))).collect();
-        if rest.is_empty() {
-            let here: SmallVec<[Decided; 4]> = here.into_iter().flatten().collect();
-            return Ok(answer(&here, held, self.local.clock.now_us()));
-        }
-        // The numbers as they are, if it does not go anyway.
-        let There { now_us, charged, outcomes } =
-            self.decide_there(&rest, request.ticket(), is_denied).await?;
-        let mut there = outcomes.into_iter();
-        let outcomes = here.iter().zip(request.checks()).map(|(here, check)| {
+        let There { now_us, told } = self.decide_there(&rest, request.ticket()).await?;
+        let mut there = told.into_iter();
+        let told = here.iter().zip(request.checks()).map(|(here, check)| {
             let limit = check.quota.limit();
             let there = if is_there(here) { there.next() } else { None };
-            let there = there.map(|outcome| Outcome { limit, ..outcome });
+            let there = there.map(|(outcome, at_us)| (Outcome { limit, ..outcome }, at_us));
             match (here, there) {
-                (Some(decided), there) => there.filter(Outcome::denies).unwrap_or(decided.outcome),
-                (None, there) => there.unwrap_or_else(|| unknown(check)),
+                (Some(decided), there) => there
+                    .filter(|(outcome, _)| outcome.denies())
+                    .unwrap_or((decided.outcome, decided.charged_at_us(check))),
+                (None, there) => there.unwrap_or_else(|| (unknown(check), None)),
             }
         });
-        let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
-        let mut answer = Answer::new(now_us, charged, outcomes);
-        if answer.allowed {
-            let charged = [answer.charged_at_us, held.charged_at_us(now_us)];
-            answer.charged_at_us = charged.into_iter().flatten().min();
-            held.keep();
+        let told: SmallVec<[(Outcome, Option<u64>); 4]> = told.collect();
+        let answer = Answer::new(now_us, false, told.iter().map(|(outcome, _)| *outcome));
+        if !answer.allowed {
+            return Ok(answer);
         }
-        Ok(answer)
+        held.keep();
+        Ok(answer.dated(told.iter().map(|(_, charged_at_us)| *charged_at_us)))
     }
 
     /// Decides a check here, if it can be.
@@ -182,11 +183,11 @@ impl<S: Store + 'static> Hybrid<S> {
         }
         match taken {
             Taken::Decided(decided) => {
-                held.hold(check, &decided, now_us);
+                held.hold(check, &decided);
                 Ok(Some(decided))
             }
             Taken::Lost => {
-                Err(StoreError::did_not_run("the store gave no leave to decide without it"))
+                Err(StoreError::undecided_here("the store gave no leave to decide without it"))
             }
             Taken::Store | Taken::Waits(_) => Ok(None),
         }
@@ -194,15 +195,20 @@ impl<S: Store + 'static> Hybrid<S> {
 }
 
 /// The answer of limits that were all decided here.
-fn answer<S: Store + 'static>(here: &[Decided], held: Held<'_, S>, now_us: u64) -> Answer {
+fn answer<S: Store + 'static>(
+    request: &Request<'_>,
+    here: &[Decided],
+    held: Held<'_, S>,
+    now_us: u64,
+) -> Answer {
     let store_us = here.iter().find_map(|decided| decided.store_us).unwrap_or(now_us);
-    let outcomes = here.iter().map(|decided| decided.outcome);
-    let mut answer = Answer::new(store_us, false, outcomes);
-    if answer.allowed {
-        answer.charged_at_us = held.charged_at_us(store_us);
-        held.keep();
+    let answer = Answer::new(store_us, false, here.iter().map(|decided| decided.outcome));
+    if !answer.allowed {
+        return answer;
     }
-    answer
+    held.keep();
+    let each = request.checks().iter().zip(here);
+    answer.dated(each.map(|(check, decided)| decided.charged_at_us(check)))
 }
 
 /// What names the reservation that a request makes, if it makes one.
@@ -224,12 +230,16 @@ fn is_taken_here(check: &Check<'_>, reservation: Option<Ticket>) -> bool {
 fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
     let allowed = check.cost == 0;
     let retry_after_us = Some(if allowed { 0 } else { us });
-    let outcome =
-        Outcome { allowed, retry_after_us, reset_after_us: us, here: true, ..unknown(check) };
-    Decided { outcome, spent: None, store_us: None }
+    let outcome = Outcome { allowed, retry_after_us, reset_after_us: us, ..unknown(check) };
+    Decided { outcome, ..untold(check) }
 }
 
-/// The numbers of a limit of which nothing was told.
+/// What a limit says of which the store was not asked.
+fn untold(check: &Check<'_>) -> Decided {
+    Decided { outcome: unknown(check), spent: None, store_us: None }
+}
+
+/// The numbers of a limit of which nothing was told: there is nothing left, or more.
 fn unknown(check: &Check<'_>) -> Outcome {
     Outcome {
         allowed: true,
@@ -239,6 +249,6 @@ fn unknown(check: &Check<'_>) -> Outcome {
         retry_after_us: Some(0),
         reset_after_us: 0,
         delay_us: 0,
-        here: false,
+        here: true,
     }
 }

@@ -9,12 +9,14 @@ use tollkeeper_core::{
 use super::Hybrid;
 use crate::stored::ToDecide;
 
+/// One limit's numbers, and when it was charged, if it was.
+type Told = (Outcome, Option<u64>);
+
 /// What the store said.
 pub(super) struct There {
     /// Its time.
     pub(super) now_us: u64,
-    pub(super) charged: bool,
-    pub(super) outcomes: SmallVec<[Outcome; 4]>,
+    pub(super) told: SmallVec<[Told; 4]>,
 }
 
 /// Which checks lie in one part of the store.
@@ -26,21 +28,19 @@ struct Group {
 }
 
 impl<S: Store + 'static> Hybrid<S> {
-    /// Decides all of it or nothing; with `only_look` the numbers are told as they are.
+    /// Decides all of it or nothing.
     pub(super) async fn decide_there(
         &self,
         rest: &[ToDecide<'_>],
         ticket: Option<Ticket>,
-        only_look: bool,
     ) -> Result<There, StoreError> {
         let mut groups = self.groups(rest);
         // Only units have to be given back: whoever holds a permit is asked last.
         groups.sort_by_key(|group| !group.is_split);
-        let mut outcomes: SmallVec<[Option<Outcome>; 4]> = SmallVec::from_elem(None, rest.len());
-        let mut charged: SmallVec<[(&Group, u64); 2]> = SmallVec::new();
+        let mut told: SmallVec<[Option<Told>; 4]> = SmallVec::from_elem(None, rest.len());
         let (mut now_us, mut is_denied) = (0, false);
         for group in &groups {
-            let checks = group.which.iter().map(|nth| rest[*nth].check(only_look || is_denied));
+            let checks = group.which.iter().map(|nth| rest[*nth].check(is_denied));
             let request = Request::of_parts(checks, ticket)
                 .map_err(|error| StoreError::did_not_run(error.to_string()));
             let answer = match request {
@@ -50,25 +50,22 @@ impl<S: Store + 'static> Hybrid<S> {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
-                    self.give_back(rest, &charged, &outcomes, ticket).await;
+                    self.give_back(rest, &told, ticket).await;
                     return Err(error);
                 }
             };
             now_us = answer.now_us;
             is_denied |= !answer.allowed;
-            charged.extend(answer.charged_at_us.map(|at_us| (group, at_us)));
-            for (nth, outcome) in group.which.iter().zip(answer.outcomes()) {
-                outcomes[*nth] = Some(*outcome);
+            for (nth, (place, outcome)) in group.which.iter().zip(answer.outcomes()).enumerate() {
+                told[*place] = Some((*outcome, answer.charged_at(nth)));
             }
         }
         if is_denied {
-            self.give_back(rest, &charged, &outcomes, ticket).await;
-            charged.clear();
+            self.give_back(rest, &told, ticket).await;
         }
         let missing = || StoreError::may_have_run("the store told nothing of a limit");
-        let outcomes: Option<SmallVec<[Outcome; 4]>> = outcomes.into_iter().collect();
-        let outcomes = outcomes.ok_or_else(missing)?;
-        Ok(There { now_us, charged: !charged.is_empty(), outcomes })
+        let told: Option<SmallVec<[Told; 4]>> = told.into_iter().collect();
+        Ok(There { now_us, told: told.ok_or_else(missing)? })
     }
 
     fn groups(&self, rest: &[ToDecide<'_>]) -> SmallVec<[Group; 2]> {
@@ -92,23 +89,19 @@ impl<S: Store + 'static> Hybrid<S> {
     async fn give_back(
         &self,
         rest: &[ToDecide<'_>],
-        charged: &[(&Group, u64)],
-        outcomes: &[Option<Outcome>],
+        told: &[Option<Told>],
         ticket: Option<Ticket>,
     ) {
         let reserved = ticket.filter(|ticket| ticket.reserve_for_us.is_some());
         let mut amendments: SmallVec<[Amendment<'_>; 4]> = SmallVec::new();
-        for (group, at_us) in charged {
-            // A shadow that would have denied was not charged.
-            let is_charged = |nth: &&usize| outcomes[**nth].is_some_and(|outcome| outcome.allowed);
-            for nth in group.which.iter().filter(is_charged) {
-                let Check { limit, quota, key, cost, consistency, .. } = rest[*nth].check(false);
-                let change = match reserved {
-                    Some(Ticket { id, .. }) => Change::Settle { id, actual: 0 },
-                    None => Change::Refund { units: cost, charged_at_us: Some(*at_us) },
-                };
-                amendments.push(Amendment { limit, quota, key, consistency, change });
-            }
+        for (to_decide, told) in rest.iter().zip(told) {
+            let Some((_, charged_at_us @ Some(_))) = *told else { continue };
+            let Check { limit, quota, key, cost, consistency, .. } = to_decide.check(false);
+            let change = match reserved {
+                Some(Ticket { id, .. }) => Change::Settle { id, actual: 0 },
+                None => Change::Refund { units: cost, charged_at_us },
+            };
+            amendments.push(Amendment { limit, quota, key, consistency, change });
         }
         if !amendments.is_empty() {
             let _ = self.local.store.amend(&amendments).await;

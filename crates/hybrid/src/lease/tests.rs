@@ -105,6 +105,22 @@ fn without_a_store_what_is_left_is_spent_and_then_it_is_said() {
     assert_eq!(lease.ask(&TERMS, 1, 11_000).told, Told::Lost, "{draw:?}");
 }
 
+/// Of a limit with a long period, one draw that was lost was an hour without the store, and a few more
+/// were several.
+#[test]
+fn a_store_that_gave_no_answer_is_asked_again_within_seconds() {
+    let terms = Terms { period_us: 3_600_000_000, of_window: false };
+    let mut lease = Lease::new(0);
+    let mut draws = 0;
+    for now_us in (0..20_000_000).step_by(10_000) {
+        if lease.ask(&terms, 1, now_us).draw.is_some() {
+            lease.failed(&terms, now_us, u32::MAX);
+            draws += 1;
+        }
+    }
+    assert!((15..=17).contains(&draws), "{draws} draws in 20 s, with pauses of 1.25 s");
+}
+
 #[test]
 fn what_nobody_wants_is_given_back_and_the_key_forgotten() {
     let mut lease = holding(&TERMS, 50, 0);

@@ -15,6 +15,9 @@ const PER_SECOND: u64 = 1_000;
 /// Fleets of each limit to which anything may happen.
 const FLEETS: u64 = 1_000;
 
+/// Calm fleets of each limit, by chance.
+const SEEDS: u64 = 32;
+
 /// A key that becomes busy costs so many calls before it is leased.
 const CALLS_AT_FIRST: u64 = 9;
 
@@ -102,6 +105,32 @@ fn crowded(quota: Quota, nodes: usize, percent: u64, spread: Spread) -> (Scenari
     (scenario, report)
 }
 
+/// Calls of each node in a period, but for those with which it began.
+fn calls(scenario: &Scenario, report: &Report, nodes: usize) -> f64 {
+    let periods = scenario.duration_us as f64 / period_us(&scenario.quota, nodes) as f64;
+    let calls = report.calls.saturating_sub(CALLS_AT_FIRST * nodes as u64);
+    calls as f64 / nodes as f64 / periods
+}
+
+/// One fleet may be lucky.
+#[test]
+fn what_is_asked_for_is_used_however_it_comes() {
+    for quota in quotas() {
+        for seed in 2..SEEDS {
+            let mut scenario = Scenario::calm(seed, quota, 5);
+            scenario.demand.percent = 150;
+            (scenario.warm_up_us, scenario.duration_us) = (20_000_000, 40_000_000);
+            let report = run(&scenario, Leasing::new);
+            let named = format!("seed {seed}: {}", quota.algorithm());
+            assert_eq!(report.excess(Dated::Told), Some(0), "{named}");
+            let used = report.admitted() as f64 / (PER_SECOND * 20) as f64;
+            let calls = calls(&scenario, &report, 5);
+            println!("{named}: {used:.3} used, {calls:.2} calls");
+            assert!(used >= 0.97 && calls <= 1.2, "{named}: {used}, {calls}");
+        }
+    }
+}
+
 #[test]
 fn what_is_asked_for_is_used_and_the_store_is_asked_seldom() {
     for quota in quotas() {
@@ -113,9 +142,7 @@ fn what_is_asked_for_is_used_and_the_store_is_asked_seldom() {
                 assert_eq!(report.excess(Dated::Told), Some(0), "{named}");
                 let allowed = PER_SECOND * (scenario.duration_us - scenario.warm_up_us) / 1_000_000;
                 let used = report.admitted() as f64 / allowed as f64;
-                let periods = scenario.duration_us as f64 / period_us(&quota, nodes) as f64;
-                let calls = report.calls - CALLS_AT_FIRST * nodes as u64;
-                let calls = calls as f64 / nodes as f64 / periods;
+                let calls = calls(&scenario, &report, nodes);
                 println!(
                     "{named}: {used:.3} used, {calls:.2} calls, fair {:.2}",
                     report.fairness()
@@ -131,11 +158,13 @@ fn what_is_asked_for_is_used_and_the_store_is_asked_seldom() {
 fn below_the_limit_nobody_is_denied() {
     for quota in quotas() {
         for nodes in [2, 5, 10] {
-            let (_, report) = crowded(quota, nodes, 80, Spread::Even);
+            let (scenario, report) = crowded(quota, nodes, 80, Spread::Even);
             let named = format!("{nodes} nodes: {}", quota.algorithm());
             let denied = 1.0 - report.admitted() as f64 / report.demanded() as f64;
-            println!("{named}: {denied:.5} denied, {} waited", report.waited_us.len());
+            let calls = calls(&scenario, &report, nodes);
+            println!("{named}: {denied:.5} denied, {calls:.2} calls");
             assert!(denied < 0.001, "{named}: {denied}");
+            assert!(calls <= 1.2, "{named}: {calls}");
         }
     }
 }

@@ -1,14 +1,17 @@
 //! What is given back: of what was charged a while ago, part has flown in again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::advance;
 use tollkeeper_core::{
-    Amendment, Change, Check, Clock, Consistency, Filter, Request, Store, Ticket,
+    Amendment, Change, Check, Clock, Consistency, Filter, Quota, Rate, Request, Store, Ticket,
 };
+use tollkeeper_hybrid::Hybrid;
+use tollkeeper_memory::Settings;
 use tollkeeper_testkit::faulty::Mood;
 
-use crate::store::{PER_SECOND, Scene};
+use crate::store::{PER_SECOND, Passing, Scene};
 
 const PERIOD_US: u64 = 100_000;
 
@@ -69,6 +72,61 @@ async fn units_of_a_lease_are_charged_since_they_were_drawn() {
         advance(Duration::from_millis(1)).await;
     }
     assert!(seen >= 10_000, "none was drawn before: {seen}");
+}
+
+/// Both had the time at which the lease was drawn. The log has nothing of that time, and so a request
+/// that did not count counted there.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_was_charged_beside_a_lease_comes_back_by_its_own_time() {
+    let scene = Scene::new(1);
+    scene.flood(PER_SECOND / 2, 2).await;
+    let log = Quota::sliding_window_log(9, 60_000_000).unwrap();
+    for _ in 0..5 {
+        advance(Duration::from_millis(7)).await;
+        let checks = [scene.check(), Check::new("log", &log, "hot", 1)];
+        let request = Request::new(checks, None).unwrap();
+        let answer = scene.nodes[0].decide_one(&request).await.unwrap();
+        assert!(answer.allowed && answer.outcomes()[0].here);
+        assert_eq!(answer.outcomes()[1].remaining, 8, "the one before came back");
+        assert_eq!(answer.charged_at(1), Some(scene.clock.now_us()));
+        assert_eq!(answer.charged_at_us, answer.charged_at(0), "it is drawn before");
+        let refunds = [0, 1].map(|nth| {
+            let Check { limit, quota, key, cost: units, consistency, .. } = checks[nth];
+            let change = Change::Refund { units, charged_at_us: answer.charged_at(nth) };
+            Amendment { limit, quota, key, consistency, change }
+        });
+        scene.nodes[0].amend(&refunds).await[1].as_ref().unwrap();
+    }
+}
+
+/// The time of this process, which is not the store's.
+#[derive(Debug)]
+struct Behind(Passing);
+
+impl Clock for Behind {
+    fn now_us(&self) -> u64 {
+        self.0.now_us() - 3_600_000_000
+    }
+}
+
+/// It had the store's time, by which it had been charged in an hour, or an hour ago.
+#[tokio::test(start_paused = true)]
+async fn a_share_is_charged_by_the_clock_of_its_process() {
+    let scene = Scene::new(1);
+    let (store, clock) = (scene.common.clone(), Arc::new(Behind(scene.clock.clone())));
+    let node = Hybrid::new(store, clock, Duration::from_millis(20), Settings::default(), 0);
+    let share = Consistency::share(&scene.quota, Some(2)).unwrap();
+    let whole = Quota::token_bucket(9, Rate::new(1, 60_000_000).unwrap()).unwrap();
+    let checks = [
+        Check { consistency: share, ..Check::new("part", &scene.quota, "hot", 1) },
+        Check::new("whole", &whole, "hot", 1),
+    ];
+    pass(100_000).await;
+    let answer = node.decide_one(&Request::new(checks, None).unwrap()).await.unwrap();
+    assert!(answer.allowed);
+    let now_us = scene.clock.now_us();
+    assert_eq!(answer.charged_at(0), Some(now_us - 3_600_000_000));
+    assert_eq!(answer.charged_at(1), Some(now_us));
 }
 
 /// The part that had been told was told again, each period, for as long as the next one's server was

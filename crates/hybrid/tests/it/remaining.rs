@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 use tokio::time::advance;
-use tollkeeper_core::{Check, Consistency, Quota, Rate};
+use tollkeeper_core::{Check, Consistency, LeakMode, Quota, Rate};
 use tollkeeper_hybrid::Hybrid;
 
 use crate::store::{PER_SECOND, Scene};
@@ -20,13 +20,15 @@ async fn settle() {
     }
 }
 
-fn quotas() -> [Quota; 4] {
+fn quotas() -> [Quota; 6] {
     let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
     [
         Quota::token_bucket(2 * PER_SECOND, rate).unwrap(),
         Quota::gcra(10 * PER_SECOND, rate).unwrap(),
+        Quota::leaking_bucket(2 * PER_SECOND, rate, LeakMode::Meter, None).unwrap(),
         Quota::fixed_window(10 * PER_SECOND, 10_000_000).unwrap(),
         Quota::sliding_window_log(2 * PER_SECOND, 2_000_000).unwrap(),
+        Quota::sliding_window_counter(2 * PER_SECOND, 2_000_000).unwrap(),
     ]
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Part, Quota, Rate,
+    About, Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Part, Quota, Rate,
     Request, Store, StoreError,
 };
 use tollkeeper_hybrid::Hybrid;
@@ -183,7 +183,11 @@ async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
     for _ in 0..200 {
         match scene.ask(0, scene.check()).await {
             Ok(answer) => here += u64::from(answer.allowed),
-            Err(_) => lost += 1,
+            // It is no news of the store, which was not asked.
+            Err(error) => {
+                assert_eq!(error.about(), About::Process);
+                lost += 1;
+            }
         }
     }
     assert!(here > 0 && lost > 0 && here + lost == 200, "{here} admitted, {lost} not decided");
@@ -229,6 +233,28 @@ async fn what_another_limit_denies_is_put_back() {
     assert_eq!(after, before - 1);
 }
 
+/// Each asked the store how much the others had left; and if that failed, what had been denied here
+/// was decided by what rules do without a store.
+#[tokio::test(start_paused = true)]
+async fn what_is_denied_here_asks_nobody() {
+    let scene = Scene::new(1);
+    let admitted = scene.flood(10 * PER_SECOND, 1).await;
+    while scene.ask(0, scene.check()).await.unwrap().allowed {}
+    let many = Quota::fixed_window(1_000, 60_000_000).unwrap();
+    let checks = [Check::new("many", &many, "hot", 1), scene.check()];
+    let both = Request::new(checks, None).unwrap();
+    let calls = scene.common.0.calls();
+    scene.common.0.set(Mood::Refusing);
+    for _ in 0..100 {
+        let denied = scene.nodes[0].decide_one(&both).await.unwrap();
+        assert_eq!(scene.nodes[0].decide_at_once(&both), Some(Ok(denied.clone())));
+        assert!(!denied.allowed && denied.fold().unwrap().binding == 1);
+        let other = denied.outcomes()[0];
+        assert!(other.allowed && other.here, "as much or more may be left: {other:?}");
+    }
+    assert_eq!(scene.common.0.calls(), calls, "{} were admitted before", admitted.len());
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_policy_and_a_reset_lease_anew() {
     let mut scene = Scene::new(1);
@@ -245,6 +271,37 @@ async fn another_policy_and_a_reset_lease_anew() {
     scene.quota = Quota::token_bucket(10 * PER_SECOND, rate).unwrap();
     scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "more is allowed now");
+}
+
+/// They waited for a draw of which nobody would have told them, until their deadline.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_draw_is_let_go_by_a_reset_and_by_another_policy() {
+    for is_reset in [true, false] {
+        let scene = Scene::new(1);
+        for _ in 0..3 {
+            assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
+        }
+        scene.common.0.set(Mood::Silent);
+        let mut waits = Box::pin(scene.ask(0, scene.check()));
+        for _ in 0..3 {
+            assert!(
+                poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending())).await
+            );
+            tokio::task::yield_now().await;
+        }
+        scene.common.0.set(Mood::Well);
+        if is_reset {
+            scene.nodes[0].reset(Filter::default()).await.unwrap();
+        } else {
+            let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
+            let quota = Quota::token_bucket(2 * PER_SECOND, rate).unwrap();
+            let consistency = Consistency::lease(&quota, 1, None).unwrap();
+            let check = Check { quota: &quota, consistency, ..scene.check() };
+            assert!(scene.ask(0, check).await.unwrap().allowed);
+        }
+        let told = tokio::time::timeout(PATIENCE / 2, waits).await.unwrap().unwrap();
+        assert!(told.allowed && !told.outcomes()[0].here, "{told:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,12 +55,21 @@ async fn a_key_that_is_split_lies_in_its_parts() {
     assert!(excess <= 10 * PER_SECOND * PERIOD_US / 1_000_000, "{excess}");
     let units: u64 = admitted.iter().map(|(_, units)| units).sum();
     assert!(units > 10 * PER_SECOND * 97 / 100, "{units}");
-    let filter = Filter { key: Some("hot"), ..Filter::default() };
-    let shown = scene.nodes[0].inspect(filter, 100).await.unwrap();
+    // Somebody is called as a part is, elsewhere.
+    let namesake = Check::new("other", &scene.quota, "hot#3", 1);
+    assert!(scene.ask(0, namesake).await.unwrap().allowed);
+    let filter = Filter { key: Some("hot"), split: &["api"], ..Filter::default() };
+    // A process that has never met the key.
+    let new = node(&scene.common, &scene.clock, Settings::default(), 9);
+    let shown = new.inspect(filter, 100).await.unwrap();
     let mut keys: Vec<_> = shown.iter().map(|entry| entry.key.as_str()).collect();
     keys.sort_unstable();
     assert_eq!(keys, ["hot#0", "hot#1", "hot#2", "hot#3"]);
-    assert_eq!(scene.nodes[0].reset(filter).await.unwrap(), 4);
+    let calls = scene.common.0.calls();
+    assert_eq!(new.reset(filter).await.unwrap(), 4);
+    assert_eq!(scene.common.0.calls(), calls + 1, "each looks at every key");
+    assert_eq!(scene.common.inspect(Filter::default(), 9).await.unwrap()[0].limit, "other");
+    scene.nodes[0].reset(filter).await.unwrap();
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "nothing is used any longer");
 }
 

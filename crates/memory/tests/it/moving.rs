@@ -24,7 +24,7 @@ fn at_once(count: u64) -> Quota {
 /// Adds keys, which makes the table grow and others move, and takes them away again.
 fn come_and_go(store: &MemoryStore, done: impl Fn() -> bool) {
     let quota = at_once(10);
-    let flood = Filter { limits: Some(&["flood"]), key: None };
+    let flood = Filter { limits: Some(&["flood"]), key: None, ..Filter::default() };
     for nth in 0.. {
         if done() {
             break;

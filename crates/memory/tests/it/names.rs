@@ -50,10 +50,10 @@ fn a_state_is_shown_to_who_names_its_key() {
     fill(&without);
     for limits in [None, Some(&["one"][..]), Some(&["one", "another"]), Some(&["none"])] {
         for key in ["alice", "nobody"] {
-            let filter = Filter { limits, key: Some(key) };
+            let filter = Filter { limits, key: Some(key), ..Filter::default() };
             assert_eq!(shown(&with, filter), shown(&without, filter));
         }
-        let all = Filter { limits, key: None };
+        let all = Filter { limits, key: None, ..Filter::default() };
         assert_eq!(
             shown(&with, all).len(),
             limits.map_or(18, |limits| {
@@ -63,7 +63,7 @@ fn a_state_is_shown_to_who_names_its_key() {
         assert_eq!(shown(&without, all), []);
     }
     let state = |store: &Store| {
-        let filter = Filter { limits: Some(&["one"]), key: Some("bob") };
+        let filter = Filter { limits: Some(&["one"]), key: Some("bob"), ..Filter::default() };
         let mut entries = store.inspect_now(filter, usize::MAX);
         entries.sort_by_key(|entry| entry.algorithm);
         entries
@@ -78,7 +78,7 @@ fn any_filter_forgets_the_same() {
             let (with, without) = (store(true), store(false));
             fill(&with);
             fill(&without);
-            let filter = Filter { limits, key };
+            let filter = Filter { limits, key, ..Filter::default() };
             assert_eq!(with.reset_now(filter), without.reset_now(filter), "{filter:?}");
             assert_eq!(with.stats().keys, without.stats().keys);
             assert_eq!(without.reset_now(filter), 0);

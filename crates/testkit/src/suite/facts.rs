@@ -236,10 +236,10 @@ pub(super) fn reset_and_inspect<H: Harness>(harness: &H) -> Verdict {
         require(seen == 7, || format!("{seen} states of {key}"))?;
     }
     let reset = |filter| harness.block_on(harness.store().reset(filter));
-    let other = Filter { limits: Some(&["another"]), key: Some("reset a") };
+    let other = Filter { limits: Some(&["another"]), key: Some("reset a"), ..Filter::default() };
     let forgotten = reset(other).map_err(|error| error.to_string())?;
     require(forgotten == 0, || format!("{forgotten} forgotten of another limit"))?;
-    let one = Filter { limits: Some(&["suite"]), key: Some("reset a") };
+    let one = Filter { limits: Some(&["suite"]), key: Some("reset a"), ..Filter::default() };
     let forgotten = reset(one).map_err(|error| error.to_string())?;
     require(forgotten == 7, || format!("{forgotten} forgotten"))?;
     let left = (states(harness, "reset a")?.len(), states(harness, "reset b")?.len());
@@ -249,7 +249,7 @@ pub(super) fn reset_and_inspect<H: Harness>(harness: &H) -> Verdict {
 type Seen = (String, String, u64);
 
 fn states<H: Harness>(harness: &H, key: &str) -> Result<Vec<Seen>, String> {
-    let filter = Filter { key: Some(key), limits: None };
+    let filter = Filter { key: Some(key), limits: None, ..Filter::default() };
     let entries = harness.block_on(harness.store().inspect(filter, 100));
     let entries = entries.map_err(|error| error.to_string())?;
     let seen = entries
