@@ -23,6 +23,8 @@ pub(crate) struct Known {
     pub(crate) is_kept: bool,
     /// How the store was when it was asked last, and when that was.
     pub(crate) seen: Option<(Drawn, u64)>,
+    /// Whether a call has failed since anybody was told of it.
+    pub(crate) has_news: bool,
 }
 
 /// What became of a check.
@@ -34,8 +36,9 @@ pub(crate) enum Taken {
     Waits(OwnedNotified),
     /// The store decides it.
     Store,
-    /// The store would have to, and does not answer.
-    Lost,
+    /// The store would have to, and does not answer. Of each call that fails it is news once: however many
+    /// ask for a busy key, the store has not failed more often than it was called.
+    Lost { is_news: bool },
 }
 
 /// What was decided here.
@@ -81,6 +84,10 @@ impl Known {
         let retry = (check.cost <= self.most_cost).then_some(retry_after_us);
         let outcome = self.outcome(check, false, left, retry, now_us);
         Taken::Decided(Decided { outcome, spent: None, store_us: self.store_us(now_us) })
+    }
+
+    pub(crate) fn lost(&mut self) -> Taken {
+        Taken::Lost { is_news: std::mem::take(&mut self.has_news) }
     }
 
     /// What it had left when the store last told, with what has flown in since, in thousandths.

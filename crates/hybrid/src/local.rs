@@ -68,7 +68,7 @@ impl<S: Store + 'static> Local<S> {
             {
                 known.plan.failed(false, now_us, 0);
                 if step.told == Told::Waits {
-                    return Taken::Lost;
+                    return Taken::Lost { is_news: false };
                 }
             }
             match step.told {
@@ -76,7 +76,7 @@ impl<S: Store + 'static> Local<S> {
                 Told::Denied { retry_after_us } => known.denied(check, retry_after_us, now_us),
                 Told::Waits => Taken::Waits(Arc::clone(&known.answered).notified_owned()),
                 Told::Store => Taken::Store,
-                Told::Lost => Taken::Lost,
+                Told::Lost => known.lost(),
             }
         });
         // One key too many to be known is the store's.
@@ -88,7 +88,7 @@ impl<S: Store + 'static> Local<S> {
         let taken = self.keys.find(named(check), |known| {
             let taken = match known.plan.spend(check.cost, now_us) {
                 Some(spent) => known.admitted(check, spent, now_us),
-                None if known.plan.is_lost() => Taken::Lost,
+                None if known.plan.is_lost() => known.lost(),
                 // It was begun anew meanwhile, or the answer took so long that it counts no more.
                 None if known.seen.is_none() || !known.plan.is_known(now_us) => Taken::Store,
                 None => {
@@ -179,6 +179,7 @@ impl<S: Store + 'static> Local<S> {
             answered: Arc::new(Notify::new()),
             is_kept: false,
             seen: None,
+            has_news: false,
         })
     }
 
@@ -204,6 +205,7 @@ impl<S: Store + 'static> Local<S> {
                 }
                 Err(ran) => known.plan.failed(ran == Ran::Perhaps, now_us, chance),
             }
+            known.has_news = drawn.is_err();
             known.answered.notify_waiters();
             let is_new = !std::mem::replace(&mut known.is_kept, true);
             is_new.then_some(known.plan.period_us())
@@ -223,6 +225,7 @@ impl<S: Store + 'static> Local<S> {
         };
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         self.find(subject, |known| {
+            known.has_news = drawn.is_err();
             match (drawn, &mut known.plan) {
                 (Ok([told, last]), Plan::Sync(synced, terms)) => {
                     synced.reported(terms, &told, report.next.map(|_| &last), sent_us);

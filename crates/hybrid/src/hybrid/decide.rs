@@ -71,7 +71,7 @@ impl<S: Store + 'static> Hybrid<S> {
         let standing = match self.place(nodes, now_us) {
             Place::Serves(standing) => standing,
             Place::Waits { us } => return Taken::Decided(nothing_yet(check, us)),
-            Place::Lost => return Taken::Lost,
+            Place::Lost => return Taken::Lost { is_news: true },
         };
         match self.shares.take(check, ticket, standing, now_us) {
             Ok(Some(outcome)) => {
@@ -81,7 +81,7 @@ impl<S: Store + 'static> Hybrid<S> {
             }
             // Less than one for each is the store's to hand out.
             Ok(None) => Taken::Store,
-            Err(_) => Taken::Lost,
+            Err(_) => Taken::Lost { is_news: false },
         }
     }
 
@@ -186,8 +186,13 @@ impl<S: Store + 'static> Hybrid<S> {
                 held.hold(check, &decided);
                 Ok(Some(decided))
             }
-            Taken::Lost => {
-                Err(StoreError::undecided_here("the store gave no leave to decide without it"))
+            Taken::Lost { is_news } => {
+                let why = "the store gave no leave to decide without it";
+                Err(if is_news {
+                    StoreError::did_not_run(why)
+                } else {
+                    StoreError::undecided_here(why)
+                })
             }
             Taken::Store | Taken::Waits(_) => Ok(None),
         }

@@ -111,7 +111,7 @@ async fn a_key_of_another_type_under_our_name_is_an_error_that_changed_nothing()
             let request = Request::new([wide, taken], None).unwrap();
             let error = fixture.store.decide(&[request]).await.remove(0).unwrap_err();
             assert!(error.to_string().contains("WRONGTYPE"), "{error}");
-            let filter = Filter { limits: Some(&["wide"]), key: None };
+            let filter = Filter { limits: Some(&["wide"]), ..Filter::default() };
             assert_eq!(fixture.store.inspect(filter, 10).await.unwrap(), []);
         }
     }

@@ -39,7 +39,7 @@ async fn keys_lie_on_all_nodes_and_are_seen_and_forgotten_on_all() {
         let all = store.inspect(Filter::default(), 100).await.unwrap();
         assert_eq!(all.len(), 30);
         assert_eq!(store.inspect(Filter::default(), 7).await.unwrap().len(), 7);
-        let one = Filter { key: Some("key-7"), limits: None };
+        let one = Filter { key: Some("key-7"), ..Filter::default() };
         assert_eq!(store.reset(one).await, Ok(1));
         assert_eq!(store.reset(Filter::default()).await, Ok(29));
         assert_eq!(store.inspect(Filter::default(), 100).await.unwrap(), []);
