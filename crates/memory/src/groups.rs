@@ -152,7 +152,7 @@ impl Groups {
     }
 
     /// Where an entry seems to lie that belongs at `place`. What seems not to be there may be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'_>> {
         let at = self.home(place);
         let home = self.group(at)?;

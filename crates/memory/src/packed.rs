@@ -127,7 +127,7 @@ impl Packed {
     /// What [`State::step`] does, without unpacking; `None` if that is needed. `unit` is that of the
     /// row. `now_us` gives the time to who says which one the state has seen. What has expired counts
     /// as nothing by itself.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(
         self,
         quota: &Quota,

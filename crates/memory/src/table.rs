@@ -41,7 +41,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn id(&self, check: &Check<'_>) -> Id {
         self.common.id(check.limit, check.quota.algorithm(), check.key)
     }

@@ -65,7 +65,7 @@ impl Debt {
     }
 
     /// Takes `cost` units if they fit, as `token_bucket` and `gcra` have it, and reads the numbers.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn take(self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
         let (debt, full) = (self.at(bucket, now_us), bucket.full_debt());
