@@ -86,8 +86,8 @@ impl Known {
         Taken::Decided(Decided { outcome, spent: None, store_us: self.store_us(now_us) })
     }
 
-    pub(crate) fn lost(&mut self) -> Taken {
-        Taken::Lost { is_news: std::mem::take(&mut self.has_news) }
+    pub(crate) fn lost(&self) -> Taken {
+        Taken::Lost { is_news: self.has_news }
     }
 
     /// What it had left when the store last told, with what has flown in since, in thousandths.

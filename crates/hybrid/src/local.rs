@@ -110,6 +110,14 @@ impl<S: Store + 'static> Local<S> {
         });
     }
 
+    /// Somebody is told that the last call failed: it is no news any more.
+    pub(crate) fn heard(&self, check: &Check<'_>) {
+        self.keys.find(named(check), |known| {
+            known.has_news = false;
+            ((), false)
+        });
+    }
+
     /// Takes a check back that will be asked again.
     pub(crate) fn unask(&self, check: &Check<'_>) {
         self.keys.find(named(check), |known| {

@@ -188,11 +188,11 @@ impl<S: Store + 'static> Hybrid<S> {
             }
             Taken::Lost { is_news } => {
                 let why = "the store gave no leave to decide without it";
-                Err(if is_news {
-                    StoreError::did_not_run(why)
-                } else {
-                    StoreError::undecided_here(why)
-                })
+                if !is_news {
+                    return Err(StoreError::undecided_here(why));
+                }
+                self.local.heard(check);
+                Err(StoreError::did_not_run(why))
             }
             Taken::Store | Taken::Waits(_) => Ok(None),
         }
