@@ -21,7 +21,7 @@ pub(crate) fn amend(
     if !id.fingerprint.is_possible() {
         return Amended::Unknown;
     }
-    let mut shard = table.shard_of(id).lock();
+    let mut shard = table.lock_of(id);
     let known = shard.find(id);
     let seen_us = shard.seen_us(known, &table.common);
     let now_us = Early::read(clock).now_us(clock, seen_us);

@@ -112,7 +112,7 @@ impl<C: Clock> MemoryStore<C> {
         check: &Check<'_>,
     ) -> Result<Checked, Early> {
         // The clock takes as long to read as the group to come.
-        let spot = self.table.shard_of(id).spot(id);
+        let spot = self.table.spot(id);
         let early = Early::read(clock);
         let now_us = |seen_us| early.now_us(clock, seen_us);
         let Some((step, now_us)) = spot.and_then(|spot| self.step(spot, now_us, id, check)) else {
@@ -164,7 +164,7 @@ impl<C: Clock> MemoryStore<C> {
         touched: &mut usize,
     ) -> Checked {
         let permit = ticket.map_or(0, |ticket| ticket.id);
-        let mut shard = self.table.shard_of(id).lock();
+        let mut shard = self.table.lock_of(id);
         let known = shard.find(id);
         let seen_us = shard.seen_us(known, &self.table.common);
         let now_us = early.now_us(clock, seen_us);

@@ -34,38 +34,49 @@ pub(crate) struct Entry {
     pub(crate) state: Packed,
 }
 
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Group([[AtomicU64; WORDS]; WIDTH]);
+/// The words of a group, which begin with a line. All of them 0 is a group with four free places.
+pub(crate) type Words = [AtomicU64; WIDTH * WORDS];
 
-const _: () = assert!(size_of::<Group>() == 128);
+/// Bytes of a group.
+pub(crate) const BYTES: usize = 128;
 
-impl Group {
-    pub(crate) const fn new() -> Self {
-        Self([const { [const { AtomicU64::new(0) }; WORDS] }; WIDTH])
+const _: () = assert!(size_of::<Words>() == BYTES);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group<'a>(&'a Words);
+
+impl<'a> Group<'a> {
+    #[inline]
+    pub(crate) fn new(words: &'a Words) -> Self {
+        Self(words)
     }
 
     #[inline]
-    fn read(&self, slot: usize, word: usize) -> u64 {
-        self.0[slot][word].load(Ordering::Relaxed)
+    fn word(self, slot: usize, word: usize) -> &'a AtomicU64 {
+        &self.0[slot * WORDS + word]
+    }
+
+    #[inline]
+    fn read(self, slot: usize, word: usize) -> u64 {
+        self.word(slot, word).load(Ordering::Relaxed)
     }
 
     /// Under the lock: changes a word, and never the lock.
     #[inline]
-    fn write(&self, slot: usize, word: usize, value: u64) {
+    fn write(self, slot: usize, word: usize, value: u64) {
         let locked = if word == 0 && slot.is_multiple_of(GUARDED) { LOCKED } else { 0 };
-        self.0[slot][word].store(value | locked, Ordering::Relaxed);
+        self.word(slot, word).store(value | locked, Ordering::Relaxed);
     }
 
     /// The word with the lock of an entry.
     #[inline]
-    fn word_with_lock(&self, slot: usize) -> &AtomicU64 {
-        &self.0[slot / GUARDED * GUARDED][0]
+    fn word_with_lock(self, slot: usize) -> &'a AtomicU64 {
+        self.word(slot / GUARDED * GUARDED, 0)
     }
 
     /// Locks an entry, and its neighbour in the line.
     #[inline]
-    fn lock(&self, slot: usize) {
+    fn lock(self, slot: usize) {
         let word = self.word_with_lock(slot);
         if word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
             wait(word);
@@ -74,37 +85,37 @@ impl Group {
 
     /// Under the lock: gives it back.
     #[inline]
-    fn unlock(&self, slot: usize) {
+    fn unlock(self, slot: usize) {
         // Nobody else writes this word, but for the lock's own bit.
         let word = self.word_with_lock(slot);
         word.store(word.load(Ordering::Relaxed) & !LOCKED, Ordering::Release);
     }
 
     /// Locks all entries.
-    pub(crate) fn lock_all(&self) {
+    pub(crate) fn lock_all(self) {
         (0..WIDTH).step_by(GUARDED).for_each(|slot| self.lock(slot));
     }
 
     /// Gives all locks back.
-    pub(crate) fn unlock_all(&self) {
+    pub(crate) fn unlock_all(self) {
         (0..WIDTH).step_by(GUARDED).for_each(|slot| self.unlock(slot));
     }
 
     #[inline]
-    pub(crate) fn fingerprint(&self, slot: usize) -> Fingerprint {
+    pub(crate) fn fingerprint(self, slot: usize) -> Fingerprint {
         Fingerprint::of_words([self.read(slot, 0) & !LOCKED, self.read(slot, 1)])
     }
 
     /// In which place the entry of a fingerprint lies.
     #[inline]
-    pub(crate) fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
+    pub(crate) fn find(self, fingerprint: Fingerprint) -> Option<usize> {
         (0..WIDTH).find(|slot| self.fingerprint(*slot) == fingerprint)
     }
 
     /// In which place it seems to lie, by half of it. All of them are looked at, because a branch
     /// between them could not be predicted.
     #[inline]
-    pub(crate) fn spot(&self, fingerprint: Fingerprint) -> Option<usize> {
+    pub(crate) fn spot(self, fingerprint: Fingerprint) -> Option<usize> {
         let [_, high] = fingerprint.words();
         let is_at = |slot: usize| self.read(slot, 1) == high;
         let slot = select_unpredictable(is_at(1), 1, 0);
@@ -114,37 +125,37 @@ impl Group {
     }
 
     #[inline]
-    pub(crate) fn is_taken(&self, slot: usize) -> bool {
+    pub(crate) fn is_taken(self, slot: usize) -> bool {
         self.read(slot, 1) != 0
     }
 
     /// Whether it has no free place. The first is taken first.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(self) -> bool {
         self.is_taken(WIDTH - 1)
     }
 
     #[inline]
-    pub(crate) fn state(&self, slot: usize) -> Packed {
+    pub(crate) fn state(self, slot: usize) -> Packed {
         Packed::of_words([self.read(slot, 2), self.read(slot, 3)])
     }
 
     /// Under the lock.
     #[inline]
-    pub(crate) fn set_state(&self, slot: usize, state: Packed) {
+    pub(crate) fn set_state(self, slot: usize, state: Packed) {
         let [low, high] = state.words();
         self.write(slot, 2, low);
         self.write(slot, 3, high);
     }
 
     #[inline]
-    pub(crate) fn entry(&self, slot: usize) -> Entry {
+    pub(crate) fn entry(self, slot: usize) -> Entry {
         Entry { fingerprint: self.fingerprint(slot), state: self.state(slot) }
     }
 
     /// Under the lock.
     #[inline]
-    pub(crate) fn set(&self, slot: usize, Entry { fingerprint, state }: Entry) {
+    pub(crate) fn set(self, slot: usize, Entry { fingerprint, state }: Entry) {
         let [low, high] = fingerprint.words();
         self.write(slot, 0, low);
         self.write(slot, 1, high);
@@ -171,13 +182,13 @@ fn wait(word: &AtomicU64) {
 /// Where an entry seems to lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot<'a> {
-    group: &'a Group,
+    group: Group<'a>,
     slot: usize,
 }
 
 impl<'a> Spot<'a> {
     #[inline]
-    pub(crate) fn new(group: &'a Group, slot: usize) -> Self {
+    pub(crate) fn new(group: Group<'a>, slot: usize) -> Self {
         Self { group, slot }
     }
 
@@ -229,7 +240,8 @@ mod tests {
 
     #[test]
     fn the_lock_is_in_no_fingerprint_and_no_state() {
-        let group = Group::new();
+        let words = Words::default();
+        let group = Group::new(&words);
         let (one, other) = (fingerprint("one"), fingerprint("other"));
         let state = Packed::of_words([u64::MAX, u64::MAX]);
         group.lock_all();
@@ -238,11 +250,11 @@ mod tests {
         group.set(3, Entry { fingerprint: other, state });
         group.unlock_all();
         for (slot, name) in [(0, one), (3, other)] {
-            let held = Spot::new(&group, slot).lock(name).unwrap();
+            let held = Spot::new(group, slot).lock(name).unwrap();
             assert_eq!((group.find(name), held.state()), (Some(slot), state));
             assert_eq!(group.spot(name), Some(slot));
         }
-        assert!(Spot::new(&group, 0).lock(other).is_none());
+        assert!(Spot::new(group, 0).lock(other).is_none());
         group.lock_all();
         group.set(0, Entry::default());
         group.unlock_all();
@@ -251,7 +263,8 @@ mod tests {
 
     #[test]
     fn an_entry_is_seen_in_every_place() {
-        let group = Group::new();
+        let words = Words::default();
+        let group = Group::new(&words);
         for slot in 0..WIDTH {
             let name = fingerprint(&slot.to_string());
             assert!(!group.is_full() && group.spot(name).is_none());
@@ -267,7 +280,8 @@ mod tests {
     #[test]
     fn one_at_a_time_holds_a_line() {
         const EACH: u64 = 20_000;
-        let group = Group::new();
+        let words = Words::default();
+        let group = Group::new(&words);
         let name = fingerprint("one");
         group.lock_all();
         group.set(1, Entry { fingerprint: name, state: Packed::of_words([0, 0]) });
@@ -276,7 +290,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        let held = Spot::new(&group, 1).lock(name).unwrap();
+                        let held = Spot::new(group, 1).lock(name).unwrap();
                         let [low, high] = held.state().words();
                         assert_eq!(low, high);
                         held.set_state(Packed::of_words([low + 1, high + 1]));

@@ -4,10 +4,10 @@
 //! An entry lies in its home group, or in the first group after it that had a place. So a search may
 //! end at a group with a free place, and whoever leaves draws those behind him forward.
 //!
-//! Groups come in blocks of one size, which stay where they are and are added by an eighth at a time.
-//! The order of homes does not depend on their number. So a table that grows moves its entries from
-//! the last home to the first, a few with each new one (`grow`), and homes that were not reached yet
-//! go by the number that there was before.
+//! Of the groups that there can be some are in use, an eighth more at a time. The order of homes does not
+//! depend on their number. So a table that grows moves its entries from the last home to the first, a few
+//! with each new one (`grow`), and homes that were not reached yet go by the number that there was
+//! before.
 //!
 //! Anybody may look for an entry ([`Groups::spot`]), and what he finds he must find again under the
 //! group's lock. What comes, goes or moves does so under the shard's mutex, whose holder has the
@@ -15,11 +15,11 @@
 //! [`Groups::release`]. So what he does is one step for everybody else.
 
 use std::ops::Range;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::arena::Arena;
 use crate::fingerprint::Fingerprint;
 use crate::group::{Entry, Group, Spot, WIDTH};
 use crate::packed::Packed;
@@ -27,32 +27,64 @@ use crate::packed::Packed;
 mod grow;
 mod sample;
 
-/// Groups in a block of 8 KiB. Of a single block fewer may be in use.
-const BLOCK: usize = 64;
-
 /// Of so many places at most so many are taken.
 const PLACES: usize = 100;
 const TAKEN: usize = 78;
 
-const PLACES_OF_BLOCK: usize = BLOCK * WIDTH;
+/// Places whose notes are kept together.
+const NOTES: usize = 256;
 
-type Block = [Group; BLOCK];
-
+/// The groups of all shards of a store.
 #[derive(Debug)]
-pub(crate) struct Groups {
-    /// How many groups are in use. Homes from the edge on go by this number, those below it by what
-    /// it was before. To who does not hold the mutex the three may seem not to belong together.
-    groups: AtomicU64,
-    before: AtomicU64,
+pub(crate) struct Land {
+    arena: Arena,
+    extents: Box<[Extent]>,
+    /// How many groups a shard can have.
+    each: usize,
+}
+
+/// Which groups of a shard are in use. Those of all shards lie together, apart from everything else:
+/// whoever decides reads one of them, and they change only when a shard grows.
+#[derive(Debug, Default)]
+struct Extent {
+    /// How many there are. Homes from the edge on go by this number, those below it by what it was
+    /// before. To who does not hold the mutex the three may seem not to belong together.
+    groups: AtomicU32,
+    before: AtomicU32,
     edge: AtomicU64,
-    first: OnceLock<Box<Block>>,
-    more: Box<[OnceLock<Box<Block>>]>,
+}
+
+impl Land {
+    /// For so many shards, a power of two, of so many entries each and no more.
+    pub(crate) fn new(shards: usize, most: usize) -> Self {
+        let each = (most * PLACES).div_ceil(TAKEN * WIDTH) + 1;
+        let extents = (0..shards).map(|_| Extent::default()).collect();
+        Self { arena: Arena::new(shards * each), extents, each }
+    }
+
+    /// The groups of a shard, by the low bits of its number.
+    #[inline(always)]
+    pub(crate) fn shard(&self, number: usize) -> Groups<'_> {
+        let number = number & (self.extents.len() - 1);
+        let extent = &self.extents[number];
+        Groups { arena: &self.arena, extent, first: number * self.each, most: self.each }
+    }
+}
+
+/// The groups of one shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups<'a> {
+    arena: &'a Arena,
+    extent: &'a Extent,
+    /// Where they begin in the arena, and how many there can be.
+    first: usize,
+    most: usize,
 }
 
 /// What belongs to the groups and is not needed to decide on a known key.
 #[derive(Debug)]
 pub(crate) struct Beside<T> {
-    /// What goes with the entry of each place, block by block; empty if not `noted`.
+    /// What goes with the entry of each place, so many together; empty if not `noted`.
     notes: Vec<Vec<Option<T>>>,
     noted: bool,
     len: usize,
@@ -75,12 +107,12 @@ impl<T> Beside<T> {
     }
 
     pub(crate) fn note(&self, at: usize) -> Option<&T> {
-        self.notes.get(at / PLACES_OF_BLOCK)?.get(at % PLACES_OF_BLOCK)?.as_ref()
+        self.notes.get(at / NOTES)?.get(at % NOTES)?.as_ref()
     }
 
     /// Where the note of a place is kept, if any are.
     fn note_mut(&mut self, at: usize) -> Option<&mut Option<T>> {
-        self.notes.get_mut(at / PLACES_OF_BLOCK)?.get_mut(at % PLACES_OF_BLOCK)
+        self.notes.get_mut(at / NOTES)?.get_mut(at % NOTES)
     }
 
     fn take_note(&mut self, at: usize) -> Option<T> {
@@ -96,49 +128,26 @@ impl<T> Beside<T> {
     }
 }
 
-impl Groups {
-    /// Groups for so many entries and no more.
-    pub(crate) fn new(most: usize) -> Self {
-        let groups = (most * PLACES).div_ceil(TAKEN * WIDTH) + 1;
-        let more = (1..groups.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect();
-        let [groups, before, edge] = [const { AtomicU64::new(0) }; 3];
-        Self { groups, before, edge, first: OnceLock::new(), more }
-    }
-
+impl<'a> Groups<'a> {
     /// How many groups are in use.
     #[inline]
     fn in_use(&self) -> usize {
-        usize::try_from(self.groups.load(Ordering::Relaxed)).unwrap_or(0)
-    }
-
-    /// How many there can be.
-    fn most(&self) -> usize {
-        (self.more.len() + 1) * BLOCK
+        self.extent.groups.load(Ordering::Relaxed) as usize
     }
 
     /// The group that is home to what belongs at `place`.
     #[inline]
     fn home(&self, place: u64) -> usize {
-        let is_moved = place >= self.edge.load(Ordering::Relaxed);
-        let groups = if is_moved { &self.groups } else { &self.before };
+        let Extent { groups, before, edge } = self.extent;
+        let is_moved = place >= edge.load(Ordering::Relaxed);
+        let groups = if is_moved { groups } else { before };
         let home = (u128::from(place) * u128::from(groups.load(Ordering::Relaxed))) >> 64;
         usize::try_from(home).unwrap_or(0)
     }
 
     #[inline]
-    fn cell(&self, block: usize) -> Option<&OnceLock<Box<Block>>> {
-        if block == 0 { Some(&self.first) } else { self.more.get(block - 1) }
-    }
-
-    #[inline]
-    fn group(&self, at: usize) -> Option<&Group> {
-        self.cell(at / BLOCK)?.get()?.get(at % BLOCK)
-    }
-
-    /// The groups in use from this one on, up to the end of its block.
-    fn rest_of_block(&self, at: usize) -> Option<&[Group]> {
-        let end = (self.in_use() - at / BLOCK * BLOCK).min(BLOCK);
-        self.cell(at / BLOCK)?.get()?.get(at % BLOCK..end)
+    fn group(&self, at: usize) -> Option<Group<'a>> {
+        self.arena.group(self.first + at)
     }
 
     /// How many entries there is place for.
@@ -148,12 +157,12 @@ impl Groups {
 
     /// Whether another entry can be kept.
     pub(crate) fn has_room<T>(&self, beside: &Beside<T>) -> bool {
-        (beside.len + 1) * PLACES <= self.most() * WIDTH * TAKEN
+        (beside.len + 1) * PLACES <= self.most * WIDTH * TAKEN
     }
 
     /// Where an entry seems to lie that belongs at `place`. What seems not to be there may be.
     #[inline(always)]
-    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'_>> {
+    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'a>> {
         let at = self.home(place);
         let home = self.group(at)?;
         match home.spot(fingerprint) {
@@ -165,7 +174,7 @@ impl Groups {
 
     /// Goes on looking in the groups after a full one.
     #[inline(never)]
-    fn spot_beyond(&self, fingerprint: Fingerprint, full: usize) -> Option<Spot<'_>> {
+    fn spot_beyond(&self, fingerprint: Fingerprint, full: usize) -> Option<Spot<'a>> {
         let mut at = full;
         for _ in 0..self.in_use() {
             at = self.after(at);
@@ -226,7 +235,7 @@ impl Groups {
     /// Gives every lock back.
     pub(crate) fn release<T>(&self, beside: &mut Beside<T>) {
         let locked = beside.locked.drain(..).flatten();
-        locked.filter_map(|number| self.group(number)).for_each(Group::unlock_all);
+        locked.filter_map(|number| self.group(number)).for_each(|group| group.unlock_all());
     }
 
     /// What lies there, its group locked until the release.

@@ -6,6 +6,7 @@
 //! no background thread.
 
 mod amend;
+mod arena;
 mod clock;
 mod decide;
 mod fingerprint;

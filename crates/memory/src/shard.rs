@@ -9,7 +9,7 @@ use tollkeeper_core::consistency::MAX_PARTS;
 use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step, split_key};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::group::{Entry, Spot};
+use crate::group::Entry;
 use crate::groups::{Beside, Groups};
 use crate::names::Names;
 use crate::packed::Packed;
@@ -58,19 +58,11 @@ pub(crate) struct Under<'a> {
     pub(crate) now_us: u64,
 }
 
-/// A decision on a known key reads the groups; what else there is changes only with the keys.
-#[derive(Debug)]
-pub(crate) struct Shard {
-    groups: Apart<Groups>,
-    inner: Apart<Mutex<Inner>>,
-}
-
-/// Something in a group of the processor's cache of its own.
+/// What changes only with the keys, and is not needed to decide on one that is known. In lines of its own,
+/// so that whoever takes the mutex of another waits for nobody.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Apart<T>(T);
-
-const _: () = assert!(size_of::<Apart<Groups>>() == 64);
+pub(crate) struct Shard(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -82,33 +74,25 @@ struct Inner {
 }
 
 impl Shard {
-    /// For so many keys and no more.
-    pub(crate) fn new(random: &RandomState, number: usize, most: usize, named: bool) -> Self {
+    pub(crate) fn new(random: &RandomState, number: usize, named: bool) -> Self {
         let seed = random.hash_one((number, "shard"));
-        let inner = Inner {
+        Self(Mutex::new(Inner {
             beside: Beside::new(seed, named),
             row: RowId::NONE,
             wholes: Wholes::default(),
             reservations: Slots::new(),
-        };
-        Self { groups: Apart(Groups::new(most)), inner: Apart(Mutex::new(inner)) }
+        }))
     }
 
-    /// Where a known key seems to lie. `None` is nothing but a reason to take the mutex and look
-    /// again.
-    #[inline(always)]
-    pub(crate) fn spot(&self, id: Id) -> Option<Spot<'_>> {
-        self.groups.0.spot(id.fingerprint, id.place)
-    }
-
-    pub(crate) fn lock(&self) -> Keys<'_> {
+    /// Locks it with its groups.
+    pub(crate) fn lock<'a>(&'a self, groups: Groups<'a>) -> Keys<'a> {
         // A panic cannot leave a shard half written in a way that matters: nothing panics between
         // two writes that belong together.
-        Keys { groups: &self.groups.0, inner: self.inner.0.lock() }
+        Keys { groups, inner: self.0.lock() }
     }
 
-    pub(crate) fn try_lock(&self) -> Option<Keys<'_>> {
-        Some(Keys { groups: &self.groups.0, inner: self.inner.0.try_lock()? })
+    pub(crate) fn try_lock<'a>(&'a self, groups: Groups<'a>) -> Option<Keys<'a>> {
+        Some(Keys { groups, inner: self.0.try_lock()? })
     }
 }
 
@@ -116,7 +100,7 @@ impl Shard {
 /// that all of it is one step.
 #[derive(Debug)]
 pub(crate) struct Keys<'a> {
-    groups: &'a Groups,
+    groups: Groups<'a>,
     inner: MutexGuard<'a, Inner>,
 }
 

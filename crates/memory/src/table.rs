@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use tollkeeper_core::{Check, Clock};
 
+use crate::group::Spot;
+use crate::groups::Land;
 use crate::settings::Settings;
 use crate::shard::{Common, Id, Keys, Shard};
 
@@ -15,6 +17,7 @@ const MAX_SHARDS: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(crate) struct Table {
+    land: Land,
     shards: Box<[Shard]>,
     pub(crate) common: Common,
     pub(crate) keys: AtomicUsize,
@@ -31,8 +34,9 @@ impl Table {
         let share = settings.max_keys.div_ceil(shards);
         let most = if shards == 1 { share } else { share + share / 2 };
         let random = RandomState::new();
-        let shard = |number| Shard::new(&random, number, most, settings.names);
+        let shard = |number| Shard::new(&random, number, settings.names);
         Self {
+            land: Land::new(shards, most),
             shards: (0..shards).map(shard).collect(),
             common: Common::new(&random),
             keys: AtomicUsize::new(0),
@@ -54,21 +58,32 @@ impl Table {
         low & (self.shards.len() - 1)
     }
 
-    #[inline]
-    pub(crate) fn shard_of(&self, id: Id) -> &Shard {
-        &self.shards[self.number_of(id)]
+    /// Where a known key seems to lie. `None` is nothing but a reason to take the mutex and look
+    /// again.
+    #[inline(always)]
+    pub(crate) fn spot(&self, id: Id) -> Option<Spot<'_>> {
+        self.land.shard(self.number_of(id)).spot(id.fingerprint, id.place)
+    }
+
+    fn lock(&self, number: usize) -> Keys<'_> {
+        self.shards[number].lock(self.land.shard(number))
+    }
+
+    /// Locks the shard of a key.
+    pub(crate) fn lock_of(&self, id: Id) -> Keys<'_> {
+        self.lock(self.number_of(id))
     }
 
     /// The next shard in turn, unless somebody is using it. So shards without traffic are swept
     /// too.
     pub(crate) fn try_lock_next(&self) -> Option<Keys<'_>> {
         let number = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-        self.shards[number].try_lock()
+        self.shards[number].try_lock(self.land.shard(number))
     }
 
     /// Each shard, one after the other, never two at once.
     pub(crate) fn each(&self) -> impl Iterator<Item = Keys<'_>> {
-        self.shards.iter().map(Shard::lock)
+        (0..self.shards.len()).map(|number| self.lock(number))
     }
 
     /// Locks every shard that `checks` need, in order of their number, so that no two calls can
@@ -78,7 +93,7 @@ impl Table {
         let mut numbers: SmallVec<[usize; 4]> = ids.iter().map(|id| self.number_of(*id)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let guards = numbers.iter().map(|number| (*number, self.shards[*number].lock())).collect();
+        let guards = numbers.iter().map(|number| (*number, self.lock(*number))).collect();
         Locked { table: self, ids, guards }
     }
 }

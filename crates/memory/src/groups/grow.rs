@@ -1,5 +1,5 @@
-//! Growing without a pause. Each new entry has a little of it done: a block is allotted, or the
-//! entries of a few homes move to where they belong among more groups.
+//! Growing without a pause. Each new entry has a little of it done: the entries of a few homes move to
+//! where they belong among more groups.
 //!
 //! Homes are moved from the last one on, so that what moves goes behind all that did not. Whatever
 //! lies in the groups of these homes is taken out, up to a group that nobody went past; then those
@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{BLOCK, Beside, Groups, PLACES_OF_BLOCK};
+use super::{Beside, Groups, NOTES};
 use crate::fingerprint::Fingerprint;
-use crate::group::{Entry, Group, WIDTH};
+use crate::group::{Entry, WIDTH};
 
 /// Groups that a table begins with.
 const FEWEST: usize = 2;
@@ -33,21 +33,15 @@ pub(super) struct Growth {
     left: usize,
 }
 
-impl Groups {
+impl Groups<'_> {
     /// Begins to grow, or goes on with it.
     #[cold]
     #[inline(never)]
     pub(super) fn grow<T>(&self, beside: &mut Beside<T>, place: impl Fn(Fingerprint) -> u64) {
         let Some(growth) = beside.growth.or_else(|| self.plan(beside)) else { return };
-        let Growth { from, to, left } = growth;
-        beside.growth = Some(growth);
-        // Memory that is new takes long enough by itself. Who has none yet cannot wait.
-        if left == from && self.allot(to) && from > 0 {
-            return;
-        }
-        let first = left.saturating_sub(STEP);
+        let first = growth.left.saturating_sub(STEP);
         let (mut moved, mut notes) = (Moved::new(), Vec::new());
-        self.take_out(beside, first..left, &mut moved, &mut notes);
+        self.take_out(beside, first..growth.left, &mut moved, &mut notes);
         beside.growth = (first > 0).then_some(Growth { left: first, ..growth });
         self.move_edge(beside, growth, first);
         let mut notes = notes.into_iter();
@@ -59,21 +53,12 @@ impl Groups {
         }
     }
 
-    /// An eighth more groups, in whole blocks if there are several; `None` if there are as many as can
-    /// be.
+    /// An eighth more groups; `None` if there are as many as can be.
     fn plan<T>(&self, beside: &mut Beside<T>) -> Option<Growth> {
         let from = self.in_use();
         // So the tables of a store grow at different times.
         let to = (from + from * (100 + beside.random(60)) / 1024 + 1).max(FEWEST);
-        let to = if to <= BLOCK { to } else { to.next_multiple_of(BLOCK) };
-        (from < self.most()).then_some(Growth { from, to: to.min(self.most()), left: from })
-    }
-
-    /// Allots a block, if one is missing for so many groups.
-    fn allot(&self, groups: usize) -> bool {
-        let blocks = self.in_use() / BLOCK..groups.div_ceil(BLOCK);
-        let missing = blocks.filter_map(|block| self.cell(block)).find(|cell| cell.get().is_none());
-        missing.map(|cell| cell.get_or_init(|| Box::new([const { Group::new() }; BLOCK]))).is_some()
+        (from < self.most).then_some(Growth { from, to: to.min(self.most), left: from })
     }
 
     /// Takes out what lies in these groups, and behind them up to a free place.
@@ -103,13 +88,14 @@ impl Groups {
 
     /// Homes from `first` on go by the new number, and the groups that they become are locked.
     fn move_edge<T>(&self, beside: &mut Beside<T>, Growth { from, to, .. }: Growth, first: usize) {
-        let last = self.edge.load(Ordering::Relaxed).wrapping_sub(1);
+        let last = self.extent.edge.load(Ordering::Relaxed).wrapping_sub(1);
         // The first place whose home was `first`.
         let edge = if first == 0 { 0 } else { ((first as u128) << 64).div_ceil(from as u128) };
         let edge = u64::try_from(edge).unwrap_or(0);
-        self.before.store(from as u64, Ordering::Relaxed);
-        self.groups.store(to as u64, Ordering::Relaxed);
-        self.edge.store(edge, Ordering::Relaxed);
+        let number = |groups| u32::try_from(groups).unwrap_or(u32::MAX);
+        self.extent.before.store(number(from), Ordering::Relaxed);
+        self.extent.groups.store(number(to), Ordering::Relaxed);
+        self.extent.edge.store(edge, Ordering::Relaxed);
         beside.allot_notes(to);
         for number in self.home(edge)..=self.home(last) {
             self.lock(beside, number * WIDTH);
@@ -123,10 +109,11 @@ impl<T> Beside<T> {
         if !self.noted {
             return;
         }
-        self.notes.resize_with(groups.div_ceil(BLOCK), Vec::new);
-        for (block, notes) in self.notes.iter_mut().enumerate() {
-            let places = groups * WIDTH - block * PLACES_OF_BLOCK;
-            notes.resize_with(places.min(PLACES_OF_BLOCK), || None);
+        let places = groups * WIDTH;
+        self.notes.resize_with(places.div_ceil(NOTES), Vec::new);
+        for (nth, notes) in self.notes.iter_mut().enumerate() {
+            let places = places - nth * NOTES;
+            notes.resize_with(places.min(NOTES), || None);
         }
     }
 }

@@ -12,7 +12,7 @@ const RUN: usize = 2 * WIDTH;
 /// Runs of which a sample consists at most.
 const RUNS: usize = 8;
 
-impl Groups {
+impl Groups<'_> {
     /// Moves the hand to the next of the `most` places behind it whose entry seems to be it.
     #[inline]
     pub(crate) fn next<T>(
@@ -24,16 +24,14 @@ impl Groups {
     ) -> Option<usize> {
         while *most > 0 && beside.len > 0 {
             let at = if beside.hand < self.places() { beside.hand } else { 0 };
-            let (number, slot) = (at / WIDTH, at % WIDTH);
-            // What is left of a block, as far as it goes.
-            let groups = self.rest_of_block(number)?;
-            let places = (groups.len() * WIDTH - slot).min(*most).min(budget.left());
-            let is_it = |place: &usize| {
-                let (group, slot) = (&groups[place / WIDTH], place % WIDTH);
-                group.is_taken(slot) && is_it(group.state(slot))
+            let places = (self.places() - at).min(*most).min(budget.left());
+            let is_it = |at: &usize| {
+                let slot = at % WIDTH;
+                let group = self.group(at / WIDTH).filter(|group| group.is_taken(slot));
+                group.is_some_and(|group| is_it(group.state(slot)))
             };
-            let found = (slot..slot + places).find(is_it);
-            let passed = found.map_or(places, |place| place - slot);
+            let found = (at..at + places).find(is_it);
+            let passed = found.map_or(places, |found| found - at);
             let looked = (passed + 1).min(places);
             if looked == 0 || !budget.take(looked) {
                 break;

@@ -21,7 +21,8 @@ fn live(places: impl Fn(&Fingerprinter, Fingerprint) -> u64, most: u64, steps: u
     let place = |fingerprint| places(&hasher, fingerprint);
     let of = |name: u64| hasher.of("l", Algorithm::Gcra, &name.to_string());
     let mut dice = Dice::new(most);
-    let groups = Groups::new(usize::try_from(most).unwrap());
+    let land = Land::new(1, usize::try_from(most).unwrap());
+    let groups = land.shard(0);
     let mut beside = Beside::new(1, true);
     let mut known: HashMap<u64, u32> = HashMap::new();
     for step in 0..steps {
@@ -74,7 +75,8 @@ fn crowded_homes_lose_nothing() {
 fn most_places_are_taken_at_any_size() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = |fingerprint| hasher.place(fingerprint);
-    let groups = Groups::new(20_000);
+    let land = Land::new(1, 20_000);
+    let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
     for nth in 0..20_000u32 {
         let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
@@ -96,7 +98,8 @@ fn most_places_are_taken_at_any_size() {
 fn the_hand_comes_round_and_samples_find_the_least() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = |fingerprint| hasher.place(fingerprint);
-    let groups = Groups::new(100);
+    let land = Land::new(1, 100);
+    let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
     for nth in 0..100u32 {
         let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());

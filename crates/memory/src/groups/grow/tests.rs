@@ -8,6 +8,7 @@ use std::thread;
 
 use tollkeeper_core::Algorithm;
 
+use super::super::Land;
 use super::*;
 use crate::fingerprint::Fingerprinter;
 use crate::packed::Packed;
@@ -20,12 +21,12 @@ fn numbered(number: u32) -> Packed {
 /// What is kept of the keys from 0 on, under their numbers.
 struct Numbered {
     hasher: Fingerprinter,
-    groups: Groups,
+    land: Land,
 }
 
 impl Numbered {
     fn new(most: usize) -> Self {
-        Self { hasher: Fingerprinter::new(&RandomState::new()), groups: Groups::new(most) }
+        Self { hasher: Fingerprinter::new(&RandomState::new()), land: Land::new(1, most) }
     }
 
     fn of(&self, nth: u32) -> Fingerprint {
@@ -33,16 +34,16 @@ impl Numbered {
     }
 
     fn find(&self, nth: u32) -> Option<usize> {
-        self.groups.find(self.of(nth), self.hasher.place(self.of(nth)))
+        self.groups().find(self.of(nth), self.hasher.place(self.of(nth)))
     }
 
     fn insert(&self, beside: &mut Beside<u32>, nth: u32, state: Packed) {
         let entry = Entry { fingerprint: self.of(nth), state };
-        self.groups.insert(beside, entry, || nth, |one| self.hasher.place(one));
+        self.groups().insert(beside, entry, || nth, |one| self.hasher.place(one));
     }
 
-    fn blocks(&self) -> usize {
-        self.groups.more.iter().filter(|block| block.get().is_some()).count()
+    fn groups(&self) -> Groups<'_> {
+        self.land.shard(0)
     }
 }
 
@@ -52,7 +53,7 @@ struct Map(HashMap<usize, [u64; 2]>);
 
 impl Map {
     /// How many places have another entry than before. They are in groups that are locked.
-    fn changed(&mut self, groups: &Groups, beside: &Beside<u32>) -> usize {
+    fn changed(&mut self, groups: Groups<'_>, beside: &Beside<u32>) -> usize {
         let mut changed = 0;
         for at in beside
             .locked
@@ -75,14 +76,12 @@ impl Map {
 #[test]
 fn steps_lose_nothing_and_move_few() {
     let keys = Numbered::new(4_000);
-    let (groups, mut beside, mut map) = (&keys.groups, Beside::new(5, true), Map::default());
+    let (groups, mut beside, mut map) = (keys.groups(), Beside::new(5, true), Map::default());
     let (mut steps, mut most_moved, mut gone) = (0, 0, 0);
     for nth in 0..4_000 {
-        let blocks = keys.blocks();
         keys.insert(&mut beside, nth, numbered(nth));
         most_moved = most_moved.max(map.changed(groups, &beside));
         groups.release(&mut beside);
-        assert!(keys.blocks() <= blocks + 1, "one is allotted at a time");
         if beside.growth.is_none() {
             continue;
         }
@@ -111,7 +110,7 @@ fn steps_lose_nothing_and_move_few() {
 fn others_count_in_it_meanwhile() {
     const KEYS: u32 = 6_000;
     let keys = Numbered::new(KEYS as usize);
-    let (groups, beside) = (&keys.groups, Mutex::new(Beside::new(5, false)));
+    let (groups, beside) = (keys.groups(), Mutex::new(Beside::new(5, false)));
     let (added, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let next = |state: Packed| Packed::of_words(state.words().map(|word| word + 1));
     let count = |nth: u32| {
