@@ -4,6 +4,7 @@
 //! caller waits. The plain scripts go over the same client library and as many connections.
 
 mod contestants;
+mod hot;
 mod load;
 mod rounds;
 
@@ -56,6 +57,7 @@ const BAR_P99_US: f64 = 5_000.0;
 
 pub(crate) fn run() -> Vec<Table> {
     let server = RedisServer::start("redis-server", &[]).unwrap();
+    if std::env::var_os("HOT").is_some() { return vec![hot::run(&server, &Runtime::new().unwrap())]; }
     // INCR gives its keys no end.
     server.holds_others();
     let mut tables = Vec::new();
@@ -68,6 +70,7 @@ pub(crate) fn run() -> Vec<Table> {
     // measured is not how the system shares two among three.
     let one_core = Builder::new_current_thread().enable_all().build().unwrap();
     tables.push(one_core.block_on(half_load(&server, most_per_second)));
+    tables.push(hot::run(&server, &all_cores));
     tables.push(all_cores.block_on(permits(&server)));
     tables
 }

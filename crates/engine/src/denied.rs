@@ -8,6 +8,10 @@
 //! of it and for no longer than the setting says; what this process does itself is forgotten here at
 //! once.
 //!
+//! An admission after which as much again would be denied tells when that ends, as a denial does. So a
+//! busy key costs about one call for each unit that it admits: of one that was denied lately one caller
+//! asks at a time, and whoever comes meanwhile waits for what he is told ([`asking`]).
+//!
 //! Not for `concurrency`, whose permits come back at any moment, and not for shadows, which deny
 //! nobody.
 
@@ -20,6 +24,11 @@ use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Hears, Outcome, Quota};
 use tollkeeper_policy::CompactString;
 
 use crate::timer::Timer;
+
+use asking::Asking;
+pub(crate) use asking::{Lead, Turn};
+
+mod asking;
 
 /// Tables, each with a lock of its own.
 const TABLES: usize = 64;
@@ -78,6 +87,8 @@ struct Entry {
     /// Which limits were asked together: the answer has the numbers of each.
     together: u64,
     answer: Answer,
+    /// Who asks whether it still holds.
+    asking: Option<Arc<Asking>>,
 }
 
 impl Denied {
@@ -120,11 +131,54 @@ impl Denied {
         Some(Answer::new(entry.answer.now_us.saturating_add(passed_us), false, outcomes))
     }
 
-    /// Keeps a denial for as long as it holds and at most `most_us`. It was asked for at `sent_us`.
-    pub(crate) fn learn(&self, checks: &[Check<'_>], answer: &Answer, sent_us: u64, most_us: u64) {
-        if answer.allowed || most_us == 0 {
+    /// What somebody is to do whose request no denial answers.
+    pub(crate) fn turn(&self, checks: &[Check<'_>]) -> Turn {
+        let turn = checks.iter().filter(|check| can_hold(check)).find_map(|check| {
+            let name = named(check);
+            let mut table = self.table(&name).lock();
+            let entry = table.entries.get_mut(&name)?;
+            if let Some(asking) = entry.asking.as_ref().filter(|asking| !asking.has_ended()) {
+                return Some(asking.join().map_or(Turn::Free, Turn::Wait));
+            }
+            let asking = entry.asking.insert(Arc::default());
+            Some(Turn::Lead(Lead(Arc::clone(asking))))
+        });
+        turn.unwrap_or(Turn::Free)
+    }
+
+    /// Keeps what an answer says of those who come next, for as long as it holds and at most `most_us`.
+    /// It was asked for at `sent_us`; for others too, if there is a `lead`.
+    pub(crate) fn learn(
+        &self,
+        checks: &[Check<'_>],
+        answer: &Answer,
+        sent_us: u64,
+        most_us: u64,
+        lead: Option<Lead>,
+    ) {
+        if most_us == 0 {
             return;
         }
+        if !answer.allowed {
+            self.keep(checks, answer, sent_us, most_us);
+        } else if lead.is_some() {
+            // Only of a key that was denied before: others would fill the table for nothing.
+            match next_denied(checks, answer) {
+                Some(denial) => self.keep(checks, &denial, sent_us, most_us),
+                None => checks.iter().for_each(|check| self.pass(&named(check), sent_us)),
+            }
+        }
+    }
+
+    /// Forgets a denial that has passed: there is something left, and nobody need wait.
+    fn pass(&self, name: &Named<'_>, now_us: u64) {
+        let mut table = self.table(name).lock();
+        if table.entries.get(name).is_some_and(|entry| entry.until_us <= now_us) {
+            table.entries.remove(name);
+        }
+    }
+
+    fn keep(&self, checks: &[Check<'_>], answer: &Answer, sent_us: u64, most_us: u64) {
         let holds_us = |outcome: &Outcome| {
             // Clocks drift.
             let retry_us = outcome.retry_after_us.map_or(u64::MAX, |us| us - us / 1000);
@@ -141,6 +195,7 @@ impl Denied {
             until_us: sent_us.saturating_add(holds_us(outcome)),
             together: self.together(checks),
             answer: answer.clone(),
+            asking: None,
         };
         let name = named(check);
         let mut table = self.table(&name).lock();
@@ -258,6 +313,40 @@ fn retry_after_us(quota: &Quota, denied: &Outcome, smaller: u64, cost: u64) -> O
         Quota::FixedWindow(_) => Some(denied.retry_after_us),
         _ => None,
     }
+}
+
+/// What the same request would be told right after it was admitted, if it would be denied and that can
+/// be told to the microsecond.
+fn next_denied(checks: &[Check<'_>], answer: &Answer) -> Option<Answer> {
+    let retries = checks.iter().zip(answer.outcomes()).map(|(check, outcome)| {
+        let may_deny = can_hold(check) && check.cost > outcome.remaining;
+        may_deny.then(|| retry_when_taken_us(check.quota, outcome, check.cost)).flatten()
+    });
+    let retries: smallvec::SmallVec<[Option<u64>; 4]> = retries.collect();
+    retries.iter().any(Option::is_some).then_some(())?;
+    let outcomes = answer.outcomes().iter().zip(&retries).map(|(outcome, retry)| match *retry {
+        Some(us) => Outcome { allowed: false, retry_after_us: Some(us), delay_us: 0, ..*outcome },
+        None => *outcome,
+    });
+    Some(Answer::new(answer.now_us, false, outcomes))
+}
+
+/// When to retry for `cost` units, more than are left by these numbers. `None` where they do not tell.
+fn retry_when_taken_us(quota: &Quota, taken: &Outcome, cost: u64) -> Option<u64> {
+    if cost > quota.limit() {
+        return None;
+    }
+    match quota {
+        // The reset is the debt over R, rounded up. It lacks nothing where R divides what is kept free.
+        Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => {
+            let free = bucket.capacity() - cost;
+            let free_us = free.is_multiple_of(bucket.drain()).then(|| free / bucket.drain())?;
+            taken.reset_after_us.checked_sub(free_us.checked_mul(bucket.unit())?)
+        }
+        Quota::FixedWindow(_) => Some(taken.reset_after_us),
+        _ => None,
+    }
+    .filter(|us| *us > 0)
 }
 
 /// Numbers as last seen, so much later.

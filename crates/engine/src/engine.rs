@@ -9,7 +9,7 @@ use tollkeeper_core::{Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::Policy;
 
 use crate::ask::{Ask, GLOBAL_KEY};
-use crate::denied::{Denied, Hearsay};
+use crate::denied::{Denied, Hearsay, Turn};
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
@@ -335,7 +335,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<Decided, EngineError> {
         let Safety { guards, fallback, denied } = safety;
         let request = ready.met.request(ready.ticket)?;
-        let sent_us = deadline.began_us();
+        let mut sent_us = deadline.began_us();
         let most_us = ready.met.denied_cache_us();
         if most_us > 0
             && let Some(answer) = denied.find(request.checks(), sent_us)
@@ -348,17 +348,35 @@ impl<S: Store, L: Store> Engine<S, L> {
                 return self.decide_apart_guarded(safety, ready, &request, &pieces, deadline).await;
             }
         };
+        let guard = guards.of(shard);
+        let turn = if most_us > 0 { denied.turn(request.checks()) } else { Turn::Free };
+        let (mut waited, mut lead) = (Ok(()), None);
+        match turn {
+            Turn::Wait(waiting) => {
+                waited = guard.wait(deadline, waiting.end()).await;
+                sent_us = guard.now_us();
+                if let Some(answer) = denied.find(request.checks(), sent_us) {
+                    return Ok(Decided { again: true, ..Decided::by_store(answer) });
+                }
+            }
+            Turn::Lead(leading) => lead = Some(leading),
+            Turn::Free => {}
+        }
         let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
         let name = || self.store.shard_name(shard);
-        let call = self.store.decide_one(&request);
-        match guards.of(shard).call(deadline, name, call).await {
+        let answered = match waited {
+            Ok(()) => guard.call(deadline, name, self.store.decide_one(&request)).await,
+            Err(late) => Err(late),
+        };
+        match answered {
             Ok(answer) => {
+                denied.learn(request.checks(), &answer, sent_us, most_us, lead);
                 fallback.learn(asked, &answer).await;
-                denied.learn(request.checks(), &answer, sent_us, most_us);
                 Ok(Decided::by_store(answer))
             }
             // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
+                drop(lead);
                 let answer = fallback.decide(asked, &self.store).await?;
                 Ok(Decided { choices: asked.choices(), ..Decided::by_store(answer) })
             }

@@ -120,6 +120,19 @@ impl Guard {
         answered
     }
 
+    /// Waits for an event, and not past the deadline.
+    pub(crate) async fn wait(
+        &self,
+        deadline: Deadline,
+        event: impl Future<Output = ()>,
+    ) -> Result<(), StoreError> {
+        let event = async {
+            event.await;
+            Ok(())
+        };
+        self.by(deadline.at_us, self.timeout_us(), event).await
+    }
+
     /// Gives back what a call was charged. It goes whatever the breaker says and however many are
     /// under way, and it is begun even at the deadline; whether it was answered by then is told.
     pub(crate) async fn give_back<T>(

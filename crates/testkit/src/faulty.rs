@@ -1,8 +1,9 @@
 //! A store that fails on demand: in front of one that does not.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use tollkeeper_core::{
     Amended, Amendment, Answer, Entry, Filter, Part, Request, Store, StoreError,
@@ -18,6 +19,9 @@ pub enum Mood {
     Silent,
     /// Never, though the store behind has run it.
     RanSilent,
+    /// As the store behind says, which has run it, as soon as the mood is another one. Nobody is woken
+    /// by that: it is for who polls by hand.
+    Slow,
     /// With an error; nothing reaches the store behind.
     Refusing,
     /// With an error that is about a key, not about the store.
@@ -74,6 +78,11 @@ impl<S: Store> FaultyStore<S> {
         if let Some((_, mood)) = then.filter(|(from, _)| nth >= *from) {
             return mood;
         }
+        self.set_mood()
+    }
+
+    /// The mood that was set last.
+    fn set_mood(&self) -> Mood {
         *self.mood.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -88,6 +97,12 @@ impl<S: Store> FaultyStore<S> {
             Mood::RanSilent => {
                 call.await;
                 return pending().await;
+            }
+            Mood::Slow => {
+                let answers = call.await;
+                let is_slow = || self.set_mood() == Mood::Slow;
+                poll_fn(|_| if is_slow() { Poll::Pending } else { Poll::Ready(()) }).await;
+                return answers;
             }
             Mood::Partly => {
                 let refused = || Err(StoreError::did_not_run("refused"));

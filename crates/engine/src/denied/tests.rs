@@ -1,5 +1,8 @@
 //! What is kept, for how long, for whom, and who gives way to whom.
 
+use tollkeeper_core::{Rate, State};
+use tollkeeper_testkit::dice::Dice;
+
 use super::*;
 
 const SECOND: u64 = 1_000_000;
@@ -36,7 +39,7 @@ fn it_holds_until_just_before_its_retry_and_no_longer_than_it_may() {
         (None, SECOND, SECOND),
     ] {
         let denied = Denied::new();
-        denied.learn(&asked, &denial(retry_us), 1_000, most_us);
+        denied.learn(&asked, &denial(retry_us), 1_000, most_us, None);
         assert!(denied.find(&asked, 1_000 + holds_us).is_none());
         let found = denied.find(&asked, 999 + holds_us).unwrap();
         assert!(!found.allowed);
@@ -51,7 +54,7 @@ fn it_holds_until_just_before_its_retry_and_no_longer_than_it_may() {
 fn it_holds_for_as_much_and_more_and_not_for_less() {
     let quota = bucket();
     let denied = Denied::new();
-    denied.learn(&check(&quota, "a", 3), &denial(Some(200_000)), 1_000, SECOND);
+    denied.learn(&check(&quota, "a", 3), &denial(Some(200_000)), 1_000, SECOND, None);
     let retry =
         |cost| Some(denied.find(&check(&quota, "a", cost), 1_000)?.outcomes()[0].retry_after_us);
     assert_eq!(retry(2), None);
@@ -62,7 +65,7 @@ fn it_holds_for_as_much_and_more_and_not_for_less() {
     assert!(denied.find(&check(&quota, "b", 3), 1_000).is_none());
     // When the log has room for more only the store knows.
     let log = Quota::sliding_window_log(10, SECOND).unwrap();
-    denied.learn(&check(&log, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
+    denied.learn(&check(&log, "a", 1), &denial(Some(200_000)), 1_000, SECOND, None);
     assert!(denied.find(&check(&log, "a", 1), 1_000).is_some());
     assert!(denied.find(&check(&log, "a", 2), 1_000).is_none());
 }
@@ -73,7 +76,7 @@ fn it_is_of_those_limits_that_were_asked_together() {
     let denied = Denied::new();
     let [alone] = check(&quota, "a", 1);
     let other = Check { limit: "other", ..alone };
-    denied.learn(&[alone], &denial(Some(200_000)), 1_000, SECOND);
+    denied.learn(&[alone], &denial(Some(200_000)), 1_000, SECOND, None);
     assert!(denied.find(&[alone, other], 1_000).is_none());
     assert!(denied.find(&[Check { shadow: true, ..alone }], 1_000).is_none());
 }
@@ -84,7 +87,7 @@ fn it_is_of_the_quota_that_denied() {
     let (quota, wider) = (bucket(), Quota::fixed_window(1000, SECOND).unwrap());
     let narrow = Quota::fixed_window(10, SECOND).unwrap();
     let denied = Denied::new();
-    denied.learn(&check(&narrow, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
+    denied.learn(&check(&narrow, "a", 1), &denial(Some(200_000)), 1_000, SECOND, None);
     assert!(denied.find(&check(&narrow, "a", 1), 1_000).is_some());
     assert!(denied.find(&check(&wider, "a", 1), 1_000).is_none());
     assert!(denied.find(&check(&quota, "a", 1), 1_000).is_none());
@@ -95,8 +98,8 @@ fn what_comes_back_at_any_moment_is_not_kept() {
     let permits = Quota::concurrency(10, SECOND).unwrap();
     let quota = bucket();
     let denied = Denied::new();
-    denied.learn(&check(&permits, "a", 1), &denial(Some(200_000)), 1_000, SECOND);
-    denied.learn(&check(&quota, "a", 1), &denial(Some(200_000)), 1_000, 0);
+    denied.learn(&check(&permits, "a", 1), &denial(Some(200_000)), 1_000, SECOND, None);
+    denied.learn(&check(&quota, "a", 1), &denial(Some(200_000)), 1_000, 0, None);
     assert_eq!(denied.count(), 0);
 }
 
@@ -105,12 +108,12 @@ fn what_was_asked_before_something_was_given_back_is_not_kept() {
     let quota = bucket();
     let asked = check(&quota, "a", 1);
     let denied = Denied::new();
-    denied.learn(&asked, &denial(Some(200_000)), 1_000, SECOND);
+    denied.learn(&asked, &denial(Some(200_000)), 1_000, SECOND, None);
     denied.forget("api", Algorithm::TokenBucket, "a", 2_000);
     assert!(denied.find(&asked, 2_000).is_none());
-    denied.learn(&asked, &denial(Some(200_000)), 2_000, SECOND);
+    denied.learn(&asked, &denial(Some(200_000)), 2_000, SECOND, None);
     assert!(denied.find(&asked, 2_001).is_none());
-    denied.learn(&asked, &denial(Some(200_000)), 2_001, SECOND);
+    denied.learn(&asked, &denial(Some(200_000)), 2_001, SECOND, None);
     assert!(denied.find(&asked, 2_001).is_some());
     denied.forget_all(3_000);
     assert_eq!(denied.count(), 0);
@@ -127,7 +130,7 @@ fn full(quota: &Quota) -> (Denied, Vec<String>, Vec<String>) {
         (0..).map(|nth| nth.to_string()).filter(same).take(MOST + 100).collect();
     let others = kept.split_off(MOST);
     for key in kept.iter().chain(&others) {
-        denied.learn(&check(quota, key, 1), &denial(None), 0, SECOND);
+        denied.learn(&check(quota, key, 1), &denial(None), 0, SECOND, None);
     }
     assert!(kept.iter().all(|key| denied.find(&check(quota, key, 1), 0).is_some()));
     assert_eq!(denied.count(), MOST);
@@ -140,7 +143,7 @@ fn it_is_bounded_and_what_has_passed_makes_room() {
     let (denied, _, others) = full(&quota);
     for (sent_us, kept) in [(SECOND - 1, 0), (SECOND, others.len())] {
         for key in &others {
-            denied.learn(&check(&quota, key, 1), &denial(None), sent_us, SECOND);
+            denied.learn(&check(&quota, key, 1), &denial(None), sent_us, SECOND, None);
         }
         let found = others.iter().filter_map(|key| denied.find(&check(&quota, key, 1), sent_us));
         assert_eq!(found.count(), kept);
@@ -152,9 +155,9 @@ fn it_is_bounded_and_what_has_passed_makes_room() {
 fn one_that_has_passed_makes_room_at_once() {
     let quota = bucket();
     let (denied, kept, others) = full(&quota);
-    denied.learn(&check(&quota, &kept[0], 1), &denial(Some(1_000)), 1, SECOND);
+    denied.learn(&check(&quota, &kept[0], 1), &denial(Some(1_000)), 1, SECOND, None);
     for (now_us, found) in [(999, false), (1_000, true)] {
-        denied.learn(&check(&quota, &others[0], 1), &denial(None), now_us, SECOND);
+        denied.learn(&check(&quota, &others[0], 1), &denial(None), now_us, SECOND, None);
         assert_eq!(denied.find(&check(&quota, &others[0], 1), now_us).is_some(), found);
     }
 }
@@ -165,7 +168,7 @@ fn a_denial_is_renewed_where_nobody_else_finds_room() {
     let quota = bucket();
     let (denied, kept, _) = full(&quota);
     for key in &kept {
-        denied.learn(&check(&quota, key, 1), &denial(None), 1, SECOND);
+        denied.learn(&check(&quota, key, 1), &denial(None), 1, SECOND, None);
         assert!(denied.find(&check(&quota, key, 1), SECOND).is_some());
     }
 }
@@ -177,7 +180,7 @@ fn a_dearer_denial_does_not_drive_out_a_cheaper_one() {
     let denied = Denied::new();
     let holds = |cost, now_us| denied.find(&check(&log, "a", cost), now_us).is_some();
     let learn = |cost, sent_us| {
-        denied.learn(&check(&log, "a", cost), &denial(Some(200_000)), sent_us, SECOND);
+        denied.learn(&check(&log, "a", cost), &denial(Some(200_000)), sent_us, SECOND, None);
     };
     learn(2, 1_000);
     learn(1, 1_001);
@@ -196,4 +199,45 @@ fn the_names_of_one_table_are_spread_over_it() {
     let first = |name: &Named<'_>| std::ptr::eq(denied.table(name), &raw const denied.tables[0]);
     let lowest = names.filter(first).map(|name| denied.hasher.hash_one(name) % 64);
     assert!(lowest.collect::<std::collections::HashSet<_>>().len() > 32);
+}
+
+/// What an admission tells of the next request is what that would be told by the store.
+#[test]
+fn an_admission_tells_the_next_what_the_store_would() {
+    let mut dice = Dice::new(11);
+    let (mut told, mut untold) = (0, 0);
+    for _ in 0..20_000 {
+        let (count, period_us) = (1 + dice.below(12), 1 + dice.below(2_000));
+        let rate = Rate::new(count, period_us).unwrap();
+        let capacity = 1 + dice.below(20);
+        let quota = match dice.below(4) {
+            0 => Quota::token_bucket(capacity, rate),
+            1 => Quota::gcra(capacity, rate),
+            2 => Quota::fixed_window(capacity, period_us),
+            _ => Quota::sliding_window_counter(capacity, period_us),
+        };
+        let quota = quota.unwrap();
+        let mut now_us = 1_700_000_000_000_000 + dice.below(10_000);
+        let mut state = State::fresh(&quota, now_us);
+        for _ in 0..20 {
+            now_us += dice.below(period_us);
+            let asked = check(&quota, "a", 1 + dice.below(capacity));
+            let mut ask = || {
+                let step = state.step(&quota, asked[0].cost, 0, now_us);
+                let outcome = Outcome::of_step(&quota, &step, false);
+                Answer::one(now_us, outcome.allowed, outcome)
+            };
+            let admitted = ask();
+            if !admitted.allowed {
+                continue;
+            }
+            let Some(denial) = next_denied(&asked, &admitted) else {
+                untold += 1;
+                continue;
+            };
+            told += 1;
+            assert_eq!(denial, ask(), "{quota:?} {asked:?}");
+        }
+    }
+    assert!(told > 20_000 && untold > 20_000, "{told} {untold}");
 }

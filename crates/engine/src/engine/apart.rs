@@ -41,7 +41,8 @@ impl<S: Store, L: Store> Engine<S, L> {
         let decided = decided(request, pieces, &said);
         if !said.iter().any(|said| said.local) {
             let most_us = ready.met.denied_cache_us();
-            safety.denied.learn(request.checks(), &decided.answer, deadline.began_us(), most_us);
+            let sent_us = deadline.began_us();
+            safety.denied.learn(request.checks(), &decided.answer, sent_us, most_us, None);
         }
         Ok(decided)
     }

@@ -43,6 +43,127 @@ fn a_key_at_a_hundred_times_its_limit_hardly_asks_the_store() {
     assert_eq!(bench.heard.decided.lock().map(|decided| *decided).unwrap(), requests + 11);
 }
 
+/// Who takes the last unit knows when the next one comes: nobody need be denied by the store for that.
+#[test]
+fn an_admission_tells_those_who_come_next() {
+    for rule in ["api", "window"] {
+        let bench = Bench::new(POLICY);
+        bench.exhaust(rule, "alice");
+        bench.pass(1_000_000);
+        while bench.at_once(rule, "alice").source() == Source::Store {}
+        bench.pass(1_000_000);
+        // Ten come back at once, and are admitted by ten calls.
+        let calls = bench.engine.store().calls();
+        let admitted = (0..10).filter(|_| bench.at_once(rule, "alice").allowed()).count();
+        assert_eq!((admitted, bench.engine.store().calls() - calls), (10, 10));
+    }
+    let bench = Bench::new(POLICY);
+    bench.exhaust("api", "alice");
+    bench.pass(100_000);
+    assert!(bench.at_once("api", "alice").allowed());
+    let told = bench.at_once("api", "alice");
+    assert_eq!(told.source(), Source::Cache);
+    let numbers = (told.decision().retry_after_us, told.decision().remaining);
+    // As the store would have said.
+    assert_eq!(numbers, (Some(100_000), 0));
+    bench.pass(100_000);
+    assert!(bench.at_once("api", "alice").allowed());
+}
+
+/// They used to ask as well, each of them: a hundred times as many as were admitted.
+#[test]
+fn one_asks_for_all_who_come_meanwhile() {
+    let bench = Bench::new(POLICY);
+    bench.exhaust("api", "alice");
+    bench.pass(100_000);
+    let calls = bench.engine.store().calls();
+    bench.mood(Mood::Slow);
+    let mut first = bench.begin("api", "alice");
+    assert!(first.poll().is_none());
+    let mut others: Vec<_> = (0..100).map(|_| bench.begin("api", "alice")).collect();
+    assert!(others.iter_mut().all(|other| other.poll().is_none()));
+    // A key that nobody denied waits for nobody.
+    let mut stranger = bench.begin("api", "bob");
+    assert!(stranger.poll().is_none());
+    assert_eq!(bench.engine.store().calls() - calls, 2);
+    bench.mood(Mood::Well);
+    assert!(first.poll().unwrap().unwrap().allowed());
+    for other in &mut others {
+        let told = other.poll().unwrap().unwrap();
+        assert_eq!((told.allowed(), told.source()), (false, Source::Cache));
+    }
+    assert!(stranger.poll().unwrap().unwrap().allowed());
+    assert_eq!(bench.engine.store().calls() - calls, 2);
+}
+
+#[test]
+fn whoever_waits_asks_for_himself_if_there_is_more_or_nobody_is_told() {
+    let bench = Bench::new(POLICY);
+    bench.exhaust("api", "alice");
+    bench.pass(500_000);
+    bench.mood(Mood::Slow);
+    let mut first = bench.begin("api", "alice");
+    let mut second = bench.begin("api", "alice");
+    assert!(first.poll().is_none() && second.poll().is_none());
+    bench.mood(Mood::Well);
+    assert!(first.poll().unwrap().unwrap().allowed());
+    let told = second.poll().unwrap().unwrap();
+    assert_eq!((told.allowed(), told.source()), (true, Source::Store));
+    // There was more, so nobody waits for anybody.
+    bench.mood(Mood::Slow);
+    let calls = bench.engine.store().calls();
+    let mut both = [bench.begin("api", "alice"), bench.begin("api", "alice")];
+    assert!(both.iter_mut().all(|one| one.poll().is_none()));
+    assert_eq!(bench.engine.store().calls() - calls, 2);
+    bench.mood(Mood::Well);
+    both.iter_mut().for_each(|one| assert!(one.poll().unwrap().unwrap().allowed()));
+
+    // Somebody who goes away lets the others go.
+    bench.exhaust("api", "alice");
+    bench.pass(100_000);
+    bench.mood(Mood::Silent);
+    let mut first = bench.begin("api", "alice");
+    let mut second = bench.begin("api", "alice");
+    assert!(first.poll().is_none() && second.poll().is_none());
+    bench.mood(Mood::Well);
+    drop(first);
+    assert!(second.poll().unwrap().unwrap().allowed());
+}
+
+#[test]
+fn whoever_waits_is_told_at_his_deadline_and_begins_no_call_then() {
+    let bench = Bench::new(POLICY);
+    bench.exhaust("api", "alice");
+    bench.pass(100_000);
+    bench.mood(Mood::Silent);
+    let mut first = bench.begin("api", "alice");
+    assert!(first.poll().is_none());
+    bench.timer.advance(5_000);
+    let mut second = bench.begin("api", "alice");
+    assert!(second.poll().is_none());
+    let calls = bench.engine.store().calls();
+    bench.timer.advance(14_999);
+    assert!(first.poll().is_none() && second.poll().is_none());
+    bench.timer.advance(1);
+    assert_eq!(first.poll().unwrap().unwrap().source(), Source::Fallback);
+    // The second now asks for himself, for as long as he has left.
+    assert!(second.poll().is_none());
+    assert_eq!(bench.engine.store().calls() - calls, 1);
+    bench.timer.advance(4_999);
+    assert!(second.poll().is_none());
+    bench.timer.advance(1);
+    assert_eq!(second.poll().unwrap().unwrap().source(), Source::Fallback);
+
+    let mut first = bench.begin("api", "alice");
+    let mut second = bench.begin("api", "alice");
+    assert!(first.poll().is_none() && second.poll().is_none());
+    let calls = bench.engine.store().calls();
+    bench.timer.advance(20_000);
+    assert_eq!(second.poll().unwrap().unwrap().source(), Source::Fallback);
+    assert_eq!(bench.engine.store().calls(), calls);
+    assert_eq!(first.poll().unwrap().unwrap().source(), Source::Fallback);
+}
+
 #[test]
 fn it_is_told_as_such_and_its_retry_comes_nearer() {
     let bench = Bench::new(POLICY);

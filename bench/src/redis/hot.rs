@@ -1,0 +1,126 @@
+//! One key that is asked for a hundred times as often as its limit allows: what of that the server
+//! hears.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tollkeeper_engine::{Ask, Source, Target};
+use tollkeeper_memory::SystemClock;
+use tollkeeper_policy::Policy;
+use tollkeeper_stores::{StoreEngine, engine};
+use tollkeeper_testkit::redis_server::RedisServer;
+
+use crate::progress::progress;
+use crate::table::{Table, bar_shown};
+
+/// How many times the limit is asked for.
+const TIMES: u64 = 100;
+
+/// The limits, in units a second.
+const LIMITS: [u64; 3] = [10, 100, 1_000];
+
+/// Until what was saved up is spent; then it counts.
+const WARM_UP: Duration = Duration::from_secs(1);
+const MEASURED: Duration = Duration::from_secs(5);
+
+/// The most of the requests that may reach the server, in per cent.
+const BAR_PERCENT: f64 = 2.1;
+
+const ASK: Ask<'_> = Ask { target: Target::Rule("hot"), key: Some("k"), cost: 1 };
+
+/// How many requests were decided, and by whom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    requests: u64,
+    admitted: u64,
+    /// How many were asked of the server, and in how many calls.
+    asked: u64,
+    called: u64,
+}
+
+pub(crate) fn run(server: &RedisServer, runtime: &Runtime) -> Table {
+    let title = format!("One key at {TIMES} times its limit, from one process");
+    let header = [
+        "limit",
+        "requests/s",
+        "admitted, % of the limit",
+        "requests that reach Redis, %",
+        "bar",
+        "calls of Redis, % of requests",
+    ];
+    let mut table = Table::new(title, &header);
+    let bar = progress(LIMITS.len() as u64);
+    for limit in LIMITS {
+        bar.set_message(format!("{limit}/s"));
+        let file = format!(
+            "store: {{ url: \"redis://127.0.0.1:{}\", timeout: 1s }}\nrules: {{ hot: {{ limit: {limit}/s }} }}",
+            server.port()
+        );
+        let policy = Policy::parse(&file, &|_| None).unwrap();
+        let guard = runtime.enter();
+        let engine = Arc::new(engine(policy, SystemClock::new()).unwrap());
+        let Count { requests, admitted, asked, called } = ask(&engine, server, runtime, limit);
+        drop(guard);
+        server.command(&["FLUSHALL"]).unwrap();
+        let percent = |part: u64, whole: f64| 100.0 * part as f64 / whole;
+        let reached = percent(asked, requests as f64);
+        table.row(&[
+            format!("{limit}/s"),
+            format!("{:.0}", requests as f64 / MEASURED.as_secs_f64()),
+            format!("{:.1}", percent(admitted, limit as f64 * MEASURED.as_secs_f64())),
+            format!("{reached:.2}"),
+            bar_shown(reached, BAR_PERCENT, "2.1 %"),
+            format!("{:.2}", percent(called, requests as f64)),
+        ]);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    table
+}
+
+/// How often the server has run a script.
+fn calls(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap().to_string();
+    let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    lines.filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok()).sum()
+}
+
+/// Asks at an even pace, whether there were answers or not.
+fn ask(
+    engine: &Arc<StoreEngine<SystemClock>>,
+    server: &RedisServer,
+    runtime: &Runtime,
+    limit: u64,
+) -> Count {
+    let mut running = JoinSet::new();
+    let started = Instant::now();
+    let (mut asked, mut before) = (0, None);
+    while started.elapsed() < WARM_UP + MEASURED {
+        let passed = started.elapsed();
+        let counts = passed >= WARM_UP;
+        if counts && before.is_none() {
+            before = Some(calls(server));
+        }
+        let due = passed.as_secs_f64() * (limit * TIMES) as f64;
+        while (asked as f64) < due {
+            let engine = Arc::clone(engine);
+            let asking = async move {
+                let verdict = engine.check(ASK).await.unwrap();
+                counts.then(|| (verdict.allowed(), verdict.source() != Source::Cache))
+            };
+            running.spawn_on(asking, runtime.handle());
+            asked += 1;
+        }
+        thread::sleep(Duration::from_micros(20));
+    }
+    let mut count = Count { called: calls(server) - before.unwrap(), ..Count::default() };
+    for (allowed, reached) in runtime.block_on(running.join_all()).into_iter().flatten() {
+        count.requests += 1;
+        count.admitted += u64::from(allowed);
+        count.asked += u64::from(reached);
+    }
+    count
+}
