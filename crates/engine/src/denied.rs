@@ -102,10 +102,11 @@ impl Denied {
         Self { tables: (0..TABLES).map(|_| Mutex::new(table())).collect(), hasher }
     }
 
-    /// A denial that holds for these checks: its numbers are as last seen, its times go on.
-    pub(crate) fn find(&self, checks: &[Check<'_>], now_us: u64) -> Option<Answer> {
+    /// A denial that holds for these checks, or has held at some moment since they came: its numbers are
+    /// as last seen, its times go on.
+    pub(crate) fn find(&self, checks: &[Check<'_>], came_us: u64, now_us: u64) -> Option<Answer> {
         let mut deny = checks.iter().enumerate().filter(|(_, check)| can_hold(check));
-        deny.find_map(|(nth, check)| self.find_by(checks, nth, check, now_us))
+        deny.find_map(|(nth, check)| self.find_by(checks, nth, check, came_us, now_us))
     }
 
     fn find_by(
@@ -113,11 +114,12 @@ impl Denied {
         checks: &[Check<'_>],
         nth: usize,
         check: &Check<'_>,
+        came_us: u64,
         now_us: u64,
     ) -> Option<Answer> {
         let name = named(check);
         let table = self.table(&name).lock();
-        let entry = table.entries.get(&name).filter(|entry| entry.until_us > now_us)?;
+        let entry = table.entries.get(&name).filter(|entry| entry.until_us > came_us)?;
         if check.cost < entry.cost || entry.together != self.together(checks) {
             return None;
         }

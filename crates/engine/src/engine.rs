@@ -338,7 +338,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let mut sent_us = deadline.began_us();
         let most_us = ready.met.denied_cache_us();
         if most_us > 0
-            && let Some(answer) = denied.find(request.checks(), sent_us)
+            && let Some(answer) = denied.find(request.checks(), sent_us, sent_us)
         {
             return Ok(Decided { again: true, ..Decided::by_store(answer) });
         }
@@ -349,18 +349,21 @@ impl<S: Store, L: Store> Engine<S, L> {
             }
         };
         let guard = guards.of(shard);
-        let turn = if most_us > 0 { denied.turn(request.checks()) } else { Turn::Free };
         let (mut waited, mut lead) = (Ok(()), None);
-        match turn {
-            Turn::Wait(waiting) => {
-                waited = guard.wait(deadline, waiting.end()).await;
-                sent_us = guard.now_us();
-                if let Some(answer) = denied.find(request.checks(), sent_us) {
-                    return Ok(Decided { again: true, ..Decided::by_store(answer) });
+        while most_us > 0 && waited.is_ok() {
+            match denied.turn(request.checks()) {
+                Turn::Free => break,
+                Turn::Lead(leading) => {
+                    lead = Some(leading);
+                    break;
                 }
+                Turn::Wait(waiting) => waited = guard.wait(deadline, waiting.end()).await,
             }
-            Turn::Lead(leading) => lead = Some(leading),
-            Turn::Free => {}
+            // What was denied at any moment since this one came is denied.
+            sent_us = guard.now_us();
+            if let Some(answer) = denied.find(request.checks(), deadline.began_us(), sent_us) {
+                return Ok(Decided { again: true, ..Decided::by_store(answer) });
+            }
         }
         let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
         let name = || self.store.shard_name(shard);

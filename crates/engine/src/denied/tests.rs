@@ -29,6 +29,10 @@ fn check<'a>(quota: &'a Quota, key: &'a str, cost: u64) -> [Check<'a>; 1] {
     [Check::new("api", quota, key, cost)]
 }
 
+fn found_at(denied: &Denied, checks: &[Check<'_>], now_us: u64) -> Option<Answer> {
+    denied.find(checks, now_us, now_us)
+}
+
 #[test]
 fn it_holds_until_just_before_its_retry_and_no_longer_than_it_may() {
     let quota = bucket();
@@ -40,8 +44,8 @@ fn it_holds_until_just_before_its_retry_and_no_longer_than_it_may() {
     ] {
         let denied = Denied::new();
         denied.learn(&asked, &denial(retry_us), 1_000, most_us, None);
-        assert!(denied.find(&asked, 1_000 + holds_us).is_none());
-        let found = denied.find(&asked, 999 + holds_us).unwrap();
+        assert!(found_at(&denied, &asked, 1_000 + holds_us).is_none());
+        let found = found_at(&denied, &asked, 999 + holds_us).unwrap();
         assert!(!found.allowed);
         assert_eq!(found.now_us, 500 + holds_us - 1);
         let retry = retry_us.map(|us| us - (holds_us - 1));
@@ -56,18 +60,18 @@ fn it_holds_for_as_much_and_more_and_not_for_less() {
     let denied = Denied::new();
     denied.learn(&check(&quota, "a", 3), &denial(Some(200_000)), 1_000, SECOND, None);
     let retry =
-        |cost| Some(denied.find(&check(&quota, "a", cost), 1_000)?.outcomes()[0].retry_after_us);
+        |cost| Some(found_at(&denied, &check(&quota, "a", cost), 1_000)?.outcomes()[0].retry_after_us);
     assert_eq!(retry(2), None);
     assert_eq!(retry(0), None);
     assert_eq!(retry(3), Some(Some(200_000)));
     assert_eq!(retry(5), Some(Some(400_000)));
     assert_eq!(retry(11), Some(None));
-    assert!(denied.find(&check(&quota, "b", 3), 1_000).is_none());
+    assert!(found_at(&denied, &check(&quota, "b", 3), 1_000).is_none());
     // When the log has room for more only the store knows.
     let log = Quota::sliding_window_log(10, SECOND).unwrap();
     denied.learn(&check(&log, "a", 1), &denial(Some(200_000)), 1_000, SECOND, None);
-    assert!(denied.find(&check(&log, "a", 1), 1_000).is_some());
-    assert!(denied.find(&check(&log, "a", 2), 1_000).is_none());
+    assert!(found_at(&denied, &check(&log, "a", 1), 1_000).is_some());
+    assert!(found_at(&denied, &check(&log, "a", 2), 1_000).is_none());
 }
 
 #[test]
@@ -77,8 +81,8 @@ fn it_is_of_those_limits_that_were_asked_together() {
     let [alone] = check(&quota, "a", 1);
     let other = Check { limit: "other", ..alone };
     denied.learn(&[alone], &denial(Some(200_000)), 1_000, SECOND, None);
-    assert!(denied.find(&[alone, other], 1_000).is_none());
-    assert!(denied.find(&[Check { shadow: true, ..alone }], 1_000).is_none());
+    assert!(found_at(&denied, &[alone, other], 1_000).is_none());
+    assert!(found_at(&denied, &[Check { shadow: true, ..alone }], 1_000).is_none());
 }
 
 /// Inline limits of one period share a state: who was denied by 10/s was denied by 1000/s too.
@@ -88,9 +92,9 @@ fn it_is_of_the_quota_that_denied() {
     let narrow = Quota::fixed_window(10, SECOND).unwrap();
     let denied = Denied::new();
     denied.learn(&check(&narrow, "a", 1), &denial(Some(200_000)), 1_000, SECOND, None);
-    assert!(denied.find(&check(&narrow, "a", 1), 1_000).is_some());
-    assert!(denied.find(&check(&wider, "a", 1), 1_000).is_none());
-    assert!(denied.find(&check(&quota, "a", 1), 1_000).is_none());
+    assert!(found_at(&denied, &check(&narrow, "a", 1), 1_000).is_some());
+    assert!(found_at(&denied, &check(&wider, "a", 1), 1_000).is_none());
+    assert!(found_at(&denied, &check(&quota, "a", 1), 1_000).is_none());
 }
 
 #[test]
@@ -110,11 +114,11 @@ fn what_was_asked_before_something_was_given_back_is_not_kept() {
     let denied = Denied::new();
     denied.learn(&asked, &denial(Some(200_000)), 1_000, SECOND, None);
     denied.forget("api", Algorithm::TokenBucket, "a", 2_000);
-    assert!(denied.find(&asked, 2_000).is_none());
+    assert!(found_at(&denied, &asked, 2_000).is_none());
     denied.learn(&asked, &denial(Some(200_000)), 2_000, SECOND, None);
-    assert!(denied.find(&asked, 2_001).is_none());
+    assert!(found_at(&denied, &asked, 2_001).is_none());
     denied.learn(&asked, &denial(Some(200_000)), 2_001, SECOND, None);
-    assert!(denied.find(&asked, 2_001).is_some());
+    assert!(found_at(&denied, &asked, 2_001).is_some());
     denied.forget_all(3_000);
     assert_eq!(denied.count(), 0);
 }
@@ -132,7 +136,7 @@ fn full(quota: &Quota) -> (Denied, Vec<String>, Vec<String>) {
     for key in kept.iter().chain(&others) {
         denied.learn(&check(quota, key, 1), &denial(None), 0, SECOND, None);
     }
-    assert!(kept.iter().all(|key| denied.find(&check(quota, key, 1), 0).is_some()));
+    assert!(kept.iter().all(|key| found_at(&denied, &check(quota, key, 1), 0).is_some()));
     assert_eq!(denied.count(), MOST);
     (denied, kept, others)
 }
@@ -145,7 +149,7 @@ fn it_is_bounded_and_what_has_passed_makes_room() {
         for key in &others {
             denied.learn(&check(&quota, key, 1), &denial(None), sent_us, SECOND, None);
         }
-        let found = others.iter().filter_map(|key| denied.find(&check(&quota, key, 1), sent_us));
+        let found = others.iter().filter_map(|key| found_at(&denied, &check(&quota, key, 1), sent_us));
         assert_eq!(found.count(), kept);
     }
 }
@@ -158,7 +162,7 @@ fn one_that_has_passed_makes_room_at_once() {
     denied.learn(&check(&quota, &kept[0], 1), &denial(Some(1_000)), 1, SECOND, None);
     for (now_us, found) in [(999, false), (1_000, true)] {
         denied.learn(&check(&quota, &others[0], 1), &denial(None), now_us, SECOND, None);
-        assert_eq!(denied.find(&check(&quota, &others[0], 1), now_us).is_some(), found);
+        assert_eq!(found_at(&denied, &check(&quota, &others[0], 1), now_us).is_some(), found);
     }
 }
 
@@ -169,7 +173,7 @@ fn a_denial_is_renewed_where_nobody_else_finds_room() {
     let (denied, kept, _) = full(&quota);
     for key in &kept {
         denied.learn(&check(&quota, key, 1), &denial(None), 1, SECOND, None);
-        assert!(denied.find(&check(&quota, key, 1), SECOND).is_some());
+        assert!(found_at(&denied, &check(&quota, key, 1), SECOND).is_some());
     }
 }
 
@@ -178,7 +182,7 @@ fn a_denial_is_renewed_where_nobody_else_finds_room() {
 fn a_dearer_denial_does_not_drive_out_a_cheaper_one() {
     let log = Quota::sliding_window_log(10, SECOND).unwrap();
     let denied = Denied::new();
-    let holds = |cost, now_us| denied.find(&check(&log, "a", cost), now_us).is_some();
+    let holds = |cost, now_us| found_at(&denied, &check(&log, "a", cost), now_us).is_some();
     let learn = |cost, sent_us| {
         denied.learn(&check(&log, "a", cost), &denial(Some(200_000)), sent_us, SECOND, None);
     };
