@@ -89,6 +89,8 @@ struct Entry {
     answer: Answer,
     /// Who asks whether it still holds.
     asking: Option<Arc<Asking>>,
+    /// Units that were left when somebody last asked: so much may be asked for by anybody.
+    left: u64,
 }
 
 impl Denied {
@@ -139,6 +141,10 @@ impl Denied {
             let name = named(check);
             let mut table = self.table(&name).lock();
             let entry = table.entries.get_mut(&name)?;
+            if let Some(left) = entry.left.checked_sub(check.cost) {
+                entry.left = left;
+                return Some(Turn::Free);
+            }
             if let Some(asking) = entry.asking.as_ref().filter(|asking| !asking.has_ended()) {
                 return Some(asking.join().map_or(Turn::Free, Turn::Wait));
             }
@@ -167,15 +173,20 @@ impl Denied {
             // Only of a key that was denied before: others would fill the table for nothing.
             match next_denied(checks, answer) {
                 Some(denial) => self.keep(checks, &denial, sent_us, most_us),
-                None => checks.iter().for_each(|check| self.pass(&named(check), sent_us)),
+                None => checks.iter().zip(answer.outcomes()).for_each(|(check, outcome)| {
+                    self.pass(&named(check), outcome, sent_us);
+                }),
             }
         }
     }
 
-    /// Forgets a denial that has passed: there is something left, and nobody need wait.
-    fn pass(&self, name: &Named<'_>, now_us: u64) {
+    /// Somebody was admitted, and something is left. More than half of the limit, and nobody need wait
+    /// for anybody any more.
+    fn pass(&self, name: &Named<'_>, outcome: &Outcome, now_us: u64) {
         let mut table = self.table(name).lock();
-        if table.entries.get(name).is_some_and(|entry| entry.until_us <= now_us) {
+        let Some(entry) = table.entries.get_mut(name) else { return };
+        entry.left = outcome.remaining;
+        if entry.until_us <= now_us && outcome.remaining > outcome.limit / 2 {
             table.entries.remove(name);
         }
     }
@@ -198,6 +209,7 @@ impl Denied {
             together: self.together(checks),
             answer: answer.clone(),
             asking: None,
+            left: 0,
         };
         let name = named(check);
         let mut table = self.table(&name).lock();

@@ -131,6 +131,34 @@ fn whoever_waits_asks_for_himself_if_there_is_more_or_nobody_is_told() {
 }
 
 #[test]
+fn as_many_ask_as_there_is_left_and_then_one_for_all() {
+    let bench = Bench::new(POLICY);
+    bench.exhaust("api", "alice");
+    bench.pass(300_000);
+    assert!(bench.at_once("api", "alice").allowed());
+    bench.mood(Mood::Slow);
+    let calls = bench.engine.store().calls();
+    let mut others: Vec<_> = (0..20).map(|_| bench.begin("api", "alice")).collect();
+    assert!(others.iter_mut().all(|other| other.poll().is_none()));
+    // Two units were left, and one asks whether there are more.
+    assert_eq!(bench.engine.store().calls() - calls, 3);
+    bench.mood(Mood::Well);
+    let told: Vec<_> = others.iter_mut().map(|other| other.poll().unwrap().unwrap()).collect();
+    assert_eq!(told.iter().filter(|told| told.allowed()).count(), 2);
+    assert_eq!(told.iter().filter(|told| told.source() == Source::Cache).count(), 17);
+    assert_eq!(bench.engine.store().calls() - calls, 3);
+
+    // When most of the limit is there again it is a key like any other.
+    bench.pass(900_000);
+    assert!(bench.at_once("api", "alice").allowed());
+    bench.mood(Mood::Slow);
+    let calls = bench.engine.store().calls();
+    let mut others: Vec<_> = (0..20).map(|_| bench.begin("api", "alice")).collect();
+    assert!(others.iter_mut().all(|other| other.poll().is_none()));
+    assert_eq!(bench.engine.store().calls() - calls, 20);
+}
+
+#[test]
 fn whoever_waits_is_told_at_his_deadline_and_begins_no_call_then() {
     let bench = Bench::new(POLICY);
     bench.exhaust("api", "alice");
