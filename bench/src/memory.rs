@@ -10,7 +10,9 @@ mod contestants;
 mod growth;
 mod traffic;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -43,6 +45,7 @@ pub(crate) fn run() -> Vec<Table> {
         "windows",
     ];
     let mut table = Table::new("ns for a decision that is allowed", &header);
+    let mut handovers = Vec::new();
     // What is demanded in terms of governor with ahash.
     let cases = [
         ("1", 1, false, 1, 1.0),
@@ -55,7 +58,8 @@ pub(crate) fn run() -> Vec<Table> {
     let bar = progress(cases.len() as u64);
     for (name, keys, zipf, threads, demanded) in cases {
         bar.set_message(format!("{name} keys, {threads} threads"));
-        let row = compare(name, &Traffic::new(keys, zipf, CALLS), threads, demanded);
+        let traffic = Traffic::new(keys, zipf, CALLS);
+        let row = compare(name, &traffic, threads, demanded, &mut handovers);
         table.row(&row);
         bar.inc(1);
     }
@@ -66,11 +70,22 @@ pub(crate) fn run() -> Vec<Table> {
          governor with ahash; of its two windows, to its GCRA (at most {BAR_OF_WINDOWS}). throttlecrab is not \
          made for several threads and has a lock here."
     ));
+    table.note(format!(
+        "Two threads that decide for the same keys hand over the lines of each to the other. What that takes alone, \
+         before each round of two threads, in ns: {}.",
+        Spread::of(handovers.into_iter()).shown(0)
+    ));
     tables.push(table);
     tables
 }
 
-fn compare(name: &str, traffic: &Traffic, threads: usize, demanded: f64) -> Vec<String> {
+fn compare(
+    name: &str,
+    traffic: &Traffic,
+    threads: usize,
+    demanded: f64,
+    handovers: &mut Vec<f64>,
+) -> Vec<String> {
     let (ours, fixed, sliding) = (Ours::gcra(), Ours::fixed_window(), Ours::sliding_counter());
     let (governor, ahash) = (Governor::default(), GovernorAhash::default());
     let crab = ThrottleCrab::default();
@@ -81,6 +96,9 @@ fn compare(name: &str, traffic: &Traffic, threads: usize, demanded: f64) -> Vec<
     }
     let mut rounds: [Vec<f64>; 7] = Default::default();
     for _ in 0..ROUNDS {
+        if threads > 1 {
+            handovers.push(handover_ns());
+        }
         for (contestant, times) in contestants.iter().zip(&mut rounds) {
             times.push(round(*contestant, traffic, threads));
         }
@@ -110,6 +128,26 @@ fn round(contestant: &dyn Contestant, traffic: &Traffic, threads: usize) -> f64 
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     used_ns / (CALLS * threads) as f64
+}
+
+/// How long it takes until one core sees what another has written, there and back, over two.
+fn handover_ns() -> f64 {
+    const TURNS: u64 = 100_000;
+    let turn = AtomicU64::new(0);
+    let play = |parity: u64| {
+        for nth in (0..TURNS).filter(|nth| nth % 2 == parity) {
+            while turn.load(Ordering::Acquire) != nth {
+                std::hint::spin_loop();
+            }
+            turn.store(nth + 1, Ordering::Release);
+        }
+    };
+    let started = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| play(0));
+        play(1);
+    });
+    started.elapsed().as_secs_f64() * 1e9 / TURNS as f64
 }
 
 /// The processor time that this thread has used.

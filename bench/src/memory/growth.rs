@@ -49,8 +49,8 @@ pub(crate) fn run() -> Vec<Table> {
     growing.note(
         "Arithmetic decides nothing and touches no memory; on the whole it takes as long as tollkeeper with as \
          many keys. What of its calls is above ten microseconds is the machine's doing, by interrupts and by a \
-         host that counts what it takes away as the thread's own time. A call of tollkeeper allots 8 KiB at most, \
-         or moves about fifty keys.",
+         host that counts what it takes away as the thread's own time. A call of tollkeeper moves about fifty keys \
+         at most, and has the system clear a page or two.",
     );
     let title = "A million new keys, and the same again: ns of processor time";
     let mut known = Table::new(title, &["", "new", "known", "ratio", "bar"]);

@@ -59,8 +59,9 @@ fn it_holds_for_as_much_and_more_and_not_for_less() {
     let quota = bucket();
     let denied = Denied::new();
     denied.learn(&check(&quota, "a", 3), &denial(Some(200_000)), 1_000, SECOND, None);
-    let retry =
-        |cost| Some(found_at(&denied, &check(&quota, "a", cost), 1_000)?.outcomes()[0].retry_after_us);
+    let retry = |cost| {
+        Some(found_at(&denied, &check(&quota, "a", cost), 1_000)?.outcomes()[0].retry_after_us)
+    };
     assert_eq!(retry(2), None);
     assert_eq!(retry(0), None);
     assert_eq!(retry(3), Some(Some(200_000)));
@@ -149,7 +150,8 @@ fn it_is_bounded_and_what_has_passed_makes_room() {
         for key in &others {
             denied.learn(&check(&quota, key, 1), &denial(None), sent_us, SECOND, None);
         }
-        let found = others.iter().filter_map(|key| found_at(&denied, &check(&quota, key, 1), sent_us));
+        let found =
+            others.iter().filter_map(|key| found_at(&denied, &check(&quota, key, 1), sent_us));
         assert_eq!(found.count(), kept);
     }
 }
