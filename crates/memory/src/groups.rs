@@ -162,7 +162,7 @@ impl<'a> Groups<'a> {
 
     /// Where an entry seems to lie that belongs at `place`. What seems not to be there may be.
     #[inline(always)]
-    pub(crate) fn spot(&self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'a>> {
+    pub(crate) fn spot(self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'a>> {
         let at = self.home(place);
         let home = self.group(at)?;
         match home.spot(fingerprint) {
@@ -174,7 +174,7 @@ impl<'a> Groups<'a> {
 
     /// Goes on looking in the groups after a full one.
     #[inline(never)]
-    fn spot_beyond(&self, fingerprint: Fingerprint, full: usize) -> Option<Spot<'a>> {
+    fn spot_beyond(self, fingerprint: Fingerprint, full: usize) -> Option<Spot<'a>> {
         let mut at = full;
         for _ in 0..self.in_use() {
             at = self.after(at);

@@ -52,17 +52,14 @@ impl Table {
 
     #[inline]
     fn number_of(&self, id: Id) -> usize {
-        // The low bits: where it lies in the shard goes by the high ones.
-        #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
-        let low = id.place as usize;
-        low & (self.shards.len() - 1)
+        low(id) & (self.shards.len() - 1)
     }
 
     /// Where a known key seems to lie. `None` is nothing but a reason to take the mutex and look
     /// again.
     #[inline(always)]
     pub(crate) fn spot(&self, id: Id) -> Option<Spot<'_>> {
-        self.land.shard(self.number_of(id)).spot(id.fingerprint, id.place)
+        self.land.shard(low(id)).spot(id.fingerprint, id.place)
     }
 
     fn lock(&self, number: usize) -> Keys<'_> {
@@ -96,6 +93,13 @@ impl Table {
         let guards = numbers.iter().map(|number| (*number, self.lock(*number))).collect();
         Locked { table: self, ids, guards }
     }
+}
+
+/// The shard goes by the low bits of the place: where a key lies in it goes by the high ones.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+fn low(id: Id) -> usize {
+    id.place as usize
 }
 
 /// The shards of one request.

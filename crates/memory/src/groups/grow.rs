@@ -12,10 +12,12 @@ use smallvec::SmallVec;
 
 use super::{Beside, Groups, NOTES};
 use crate::fingerprint::Fingerprint;
-use crate::group::{Entry, WIDTH};
+use crate::group::{BYTES, Entry, WIDTH};
 
-/// Groups that a table begins with.
+/// Groups that a table begins with, and up to how many it doubles: a page of memory has place for so
+/// many, whether they are used or not.
 const FEWEST: usize = 2;
+const OF_A_PAGE: usize = 4096 / BYTES;
 
 /// Homes that are moved at once. An eighth more groups have place for so many entries that four homes
 /// with each of them would do.
@@ -53,11 +55,14 @@ impl Groups<'_> {
         }
     }
 
-    /// An eighth more groups; `None` if there are as many as can be.
+    /// An eighth more groups, or as many again where they are few; `None` if there are as many as can be.
     fn plan<T>(&self, beside: &mut Beside<T>) -> Option<Growth> {
         let from = self.in_use();
         // So the tables of a store grow at different times.
-        let to = (from + from * (100 + beside.random(60)) / 1024 + 1).max(FEWEST);
+        let to = match 2 * from {
+            doubled @ 0..=OF_A_PAGE => doubled.max(FEWEST),
+            _ => from + from * (100 + beside.random(60)) / 1024 + 1,
+        };
         (from < self.most).then_some(Growth { from, to: to.min(self.most), left: from })
     }
 
