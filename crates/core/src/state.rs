@@ -160,7 +160,7 @@ impl State {
             (quota, Self::Debt(state)) => {
                 quota.bucket().is_some_and(|bucket| state.anchor(bucket, now_us))
             }
-            (_, Self::Log(state)) => state.anchor(now_us),
+            (Quota::SlidingWindowLog(window), Self::Log(state)) => state.anchor(window, now_us),
             (_, Self::Leases(state)) => state.anchor(now_us),
             (_, state) => state.misfit(false),
         }

@@ -9,6 +9,11 @@ use tollkeeper_core::algorithm::sliding_window_counter::WindowPair;
 use tollkeeper_core::algorithm::sliding_window_log::{Log, LogEntry};
 use tollkeeper_core::{Algorithm, State};
 
+use crate::driver::Reply;
+
+/// The bytes of the numbers that a log ends with.
+const LOG_END: usize = 5 * size_of::<f64>();
+
 /// The state of a string of doubles.
 pub(crate) fn packed(algorithm: Algorithm, bytes: &[u8]) -> Option<State> {
     let (numbers, []) = bytes.as_chunks() else { return None };
@@ -16,8 +21,9 @@ pub(crate) fn packed(algorithm: Algorithm, bytes: &[u8]) -> Option<State> {
     Some(match (algorithm, numbers) {
         (
             Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakingBucket,
-            // The end of its life may be beyond what a double counts one by one, and nobody needs it.
-            [debt, unit, last_us, _ends_us],
+            // When it is as new, and when its life ends, may be beyond what a double counts one by one,
+            // and nobody needs them.
+            [debt, unit, last_us, _fresh_us, _ends_us],
         ) => {
             let (debt, unit, last_us) = (number(debt)?, number(unit)?, number(last_us)?);
             State::Debt(Debt { debt, unit, last_us })
@@ -35,11 +41,14 @@ pub(crate) fn packed(algorithm: Algorithm, bytes: &[u8]) -> Option<State> {
     })
 }
 
-/// The state of a list: times, each perhaps followed by minus its units, and the total.
-pub(crate) fn list(elements: &[i64]) -> Option<State> {
-    let (_total, elements) = elements.split_last()?;
+/// The state of a list: times, each perhaps followed by minus its units, and last what the script keeps
+/// of them for itself.
+pub(crate) fn list(elements: &[Reply]) -> Option<State> {
+    let (kept, elements) = elements.split_last()?;
+    kept.bytes().filter(|bytes| bytes.len() == LOG_END)?;
     let mut entries: VecDeque<LogEntry> = VecDeque::new();
-    for &element in elements {
+    for element in elements {
+        let element = element.whole()?;
         match u64::try_from(element) {
             Ok(time_us) => entries.push_back(LogEntry { time_us, units: 1 }),
             Err(_) => entries.back_mut()?.units = element.unsigned_abs(),

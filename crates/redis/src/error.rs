@@ -39,9 +39,9 @@ const MOVES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "CROSSSLOT"
 /// Refusals of what a script does on the user's behalf; something may have been done before.
 const HALFWAY: [&str; 2] = ["ACL failure in script", "The user executing the script"];
 
-/// What is said of a value that is not ours: by the server, and by a script that takes it for a number
-/// under that name.
-const FOREIGN: [&str; 2] = ["WRONGTYPE", "'not_ours'"];
+/// What the server says of a value that is not ours: of another type, or of a form that a script does
+/// not write, which then asks for it as if it were of another type.
+const FOREIGN: &str = "WRONGTYPE";
 
 /// What is told of a call to the server at `place` that failed.
 pub(crate) fn store_error(place: &str, fault: &Fault) -> StoreError {
@@ -71,7 +71,7 @@ pub(crate) fn of_limits<'a>(
 }
 
 fn refused(place: &str, refusal: &Refusal) -> StoreError {
-    if FOREIGN.iter().any(|words| refusal.says(words)) {
+    if refusal.says(FOREIGN) {
         return StoreError::unusable_state(format!(
             "a key of ours on {place} holds a value that is not ours ({}); \
              delete it, or choose another `store.prefix`",
@@ -168,7 +168,7 @@ mod tests {
     fn a_value_that_is_not_ours_is_the_fault_of_a_key_and_not_of_the_server() {
         for text in [
             "WRONGTYPE Operation against a key",
-            "ERR user_script:7: attempt to perform arithmetic on local 'not_ours' (a string value)",
+            "ERR Error running script: WRONGTYPE Operation against a key",
         ] {
             let error = told(text);
             assert_eq!((error.ran(), error.is_of_state()), (Ran::No, true));

@@ -118,7 +118,7 @@ async fn read(way: &Way<'_>, algorithm: Algorithm, name: &str) -> Result<Option<
         replied => replied?,
     };
     Ok(match algorithm {
-        Algorithm::SlidingWindowLog => reply.wholes().and_then(|times| decode::list(&times)),
+        Algorithm::SlidingWindowLog => reply.list().and_then(decode::list),
         Algorithm::Concurrency => scored(&reply).and_then(|members| decode::sorted_set(&members)),
         _ => reply.bytes().and_then(|bytes| decode::packed(algorithm, bytes)),
     })

@@ -20,7 +20,7 @@ macro_rules! functions {
         include_str!("lua/fixed_window.lua")
     };
     (sliding_window_log) => {
-        concat!(include_str!("lua/expire.lua"), include_str!("lua/sliding_window_log.lua"))
+        include_str!("lua/sliding_window_log.lua")
     };
     (sliding_window_counter) => {
         include_str!("lua/sliding_window_counter.lua")
@@ -53,7 +53,7 @@ macro_rules! head {
     ($amends:literal) => {
         concat!(
             concat!("local AMENDS = ", $amends, "\n"),
-            "local algorithm, refund, overcharge, release, renew\n",
+            "local algorithm, refund, overcharge, is_present, release, renew\n",
             include_str!("lua/prelude.lua"),
         )
     };

@@ -15,15 +15,6 @@ pub struct Case {
     pub limits: Vec<LimitCase>,
     /// What happens, in order.
     pub steps: Vec<Step>,
-    /// Whether a state's life ends while a changed limit would still count it. A store whose keys
-    /// expire by another clock than the story's remembers longer there.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub forgets: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// One of the limits.

@@ -121,9 +121,8 @@ pub fn random_case(seed: u64, plot: Plot, algorithm: u64, steps: usize) -> Case 
         .collect();
     let mut story = Story::new(dice, plot, &limits);
     let steps = (0..steps).map(|_| story.step()).collect();
-    let forgets = story.forgets;
     let name = format!("{} {} {seed}", ALGORITHMS[at(algorithm)], plot.name());
-    Case { name, limits, steps, forgets }
+    Case { name, limits, steps }
 }
 
 struct Story {
@@ -137,7 +136,6 @@ struct Story {
     last: Option<Answer>,
     last_id: u64,
     charges: Vec<(u64, u64)>,
-    forgets: bool,
 }
 
 impl Story {
@@ -154,13 +152,11 @@ impl Story {
             last: None,
             last_id: 0,
             charges: Vec::new(),
-            forgets: false,
         }
     }
 
     fn step(&mut self) -> Step {
         self.pass_time();
-        self.forgets |= self.model.forgets(self.now_us);
         let plot = self.plot;
         let amends = matches!(plot, Plot::AfterTheFact | Plot::Everything);
         let reloads = matches!(plot, Plot::Reload | Plot::Everything);

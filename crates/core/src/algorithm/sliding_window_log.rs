@@ -71,7 +71,7 @@ impl Log {
     /// Remembers `cost` units that were found to fit.
     pub fn charge(&mut self, window: &Window, cost: u64, now_us: u64) {
         self.forget(window, now_us);
-        self.anchor(now_us);
+        self.anchor(window, now_us);
         self.units += cost;
         match self.entries.back_mut() {
             Some(last) if last.time_us == now_us => last.units += cost,
@@ -79,16 +79,19 @@ impl Log {
         }
     }
 
-    /// After a clock that stepped back: what was later happened now. Whether it did.
-    pub fn anchor(&mut self, now_us: u64) -> bool {
+    /// After a clock that stepped back: what was later happened now, and what has left the window does
+    /// not come back with a longer one. Whether it did.
+    pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
+        if self.entries.back().is_none_or(|newest| newest.time_us <= now_us) {
+            return false;
+        }
+        self.forget(window, now_us);
         let mut later = 0;
         while let Some(entry) = self.entries.pop_back_if(|entry| entry.time_us > now_us) {
             later += entry.units;
         }
-        if later > 0 {
-            self.entries.push_back(LogEntry { time_us: now_us, units: later });
-        }
-        later > 0
+        self.entries.push_back(LogEntry { time_us: now_us, units: later });
+        true
     }
 
     /// Units that still fit.
@@ -107,7 +110,7 @@ impl Log {
     /// Drops up to `units` of those admitted at `charged_at_us`; the newest where it is not known.
     pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
         self.forget(window, now_us);
-        self.anchor(now_us);
+        self.anchor(window, now_us);
         let charged_at_us = charged_at_us.map(|at_us| at_us.min(now_us));
         let mut left = units;
         for entry in self.entries.iter_mut().rev() {
@@ -131,8 +134,9 @@ impl Log {
         if taken > 0 {
             self.charge(window, taken, now_us);
         } else {
-            // What is later than now is tied to now all the same.
-            self.anchor(now_us);
+            // What is there is tied to now, and to this window, all the same.
+            self.forget(window, now_us);
+            self.anchor(window, now_us);
         }
         units - taken
     }

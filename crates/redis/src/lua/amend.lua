@@ -30,9 +30,8 @@ if not refund then
   return { 0, 0 }
 end
 
--- As new is as good as absent.
 local left, reset_us = take(s)
-local absent = reset_us == 0
+local absent = not is_present(s)
 
 if verb == 'refund' then
   if units == 0 or absent then

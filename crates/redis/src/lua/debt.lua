@@ -2,7 +2,8 @@
 -- microsecond. Whether a cost fits is for the bucket's own file to say.
 --
 -- Numbers: cost, capacity (B), drain (R), unit (P).
--- State: debt, its unit, the time that it was written, and the time until which the key lives.
+-- State: debt, its unit, the time that it was written, the time from which on it is as new by the rate
+-- that wrote it, and the time until which the key lives.
 
 local admit
 
@@ -14,13 +15,14 @@ local function limit(at)
   }, after
 end
 
--- D′ is what is left of the debt now. A time before the last one means that none passed.
+-- D′ is what is left of the debt now. A time before the last one means that none passed. What is as new
+-- counts as absent, though the key lives on, and though this rate would drain it later.
 local function look(s, key, place)
   local debt, ends_us, is_stale = 0, 0, false
-  local found = stored(key, place, 32)
+  local found = stored(key, place, 40)
   if found then
-    local unit, last_us
-    debt, unit, last_us, ends_us = numbers('<dddd', found)
+    local unit, last_us, fresh_us
+    debt, unit, last_us, fresh_us, ends_us = numbers('<ddddd', found)
     if not (unit >= 1 and unit < 9007199254740992) then
       call('LLEN', key)
     end
@@ -32,6 +34,8 @@ local function look(s, key, place)
     local elapsed_us = now_us - last_us
     if elapsed_us < 0 then
       is_stale = true
+    elseif now_us >= fresh_us then
+      debt, ends_us = 0, 0
     else
       debt = debt - s.drain * elapsed_us
       if debt < 0 then
@@ -63,7 +67,7 @@ local function take(s, units)
       life_us = ends_us > 0 and ceil(reset_us * 1.5) or reset_us
       ends_us = now_us + life_us
     end
-    keep(s.key, packed('<dddd', debt, unit, now_us, ends_us), life_us)
+    keep(s.key, packed('<ddddd', debt, unit, now_us, now_us + reset_us, ends_us), life_us)
   end
   local left = s.capacity * unit - debt
   if left < 0 then
@@ -73,6 +77,10 @@ local function take(s, units)
 end
 
 if AMENDS then
+  function is_present(s)
+    return s.ends_us > 0
+  end
+
   -- Gives back what is left of a charge; all of it where its time is not known.
   function refund(s, units, charged_at_us)
     local age_us = math.max(0, now_us - (charged_at_us or now_us))

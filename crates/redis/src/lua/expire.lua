@@ -1,4 +1,4 @@
--- The life of states that are written in several steps.
+-- The life of a set, which is written in several steps and does not say until when it lives.
 
 -- Lets a key live until `us` from now.
 local function expire(key, us, is_new)

@@ -12,7 +12,7 @@ local function limit(at)
 end
 
 -- What counts in now's window. A window later than now's is now's; one of another size counts whole
--- while any of it can lie in now's.
+-- until it ends, when it is as new, and absent.
 local function look(s, key, place)
   local size_us, count, is_this, is_stale = s.size_us, 0, false, false
   local elapsed_us = now_us % size_us
@@ -22,13 +22,15 @@ local function look(s, key, place)
     if not (stored_us >= 1 and stored_us < 9007199254740992) then
       call('LLEN', key)
     end
-    local start_us = now_us - elapsed_us
-    local this = start_us / size_us
-    if (window + 1) * stored_us > start_us then
+    if now_us < (window + 1) * stored_us then
       count = units
+      if stored_us == size_us then
+        local this = (now_us - elapsed_us) / size_us
+        is_this, is_stale = window == this, window > this
+      else
+        is_stale = true
+      end
     end
-    is_this = window == this and stored_us == size_us
-    is_stale = window > this or stored_us ~= size_us
   end
   local until_end_us = size_us - elapsed_us
   s.key, s.until_end_us, s.count, s.is_this, s.is_stale = key, until_end_us, count, is_this, is_stale
@@ -61,6 +63,10 @@ local function take(s, units)
 end
 
 if AMENDS then
+  function is_present(s)
+    return s.count > 0
+  end
+
   -- Takes units off, if the window that they were charged in is still this one.
   function refund(s, units, charged_at_us)
     local charged_in = math.floor(math.min(charged_at_us or now_us, now_us) / s.size_us)

@@ -12,7 +12,12 @@
 --   take(s, units)         takes the units and writes; none only tie what is stored to now; without a
 --                          number nothing is written. Then the units that are left, and the time
 --                          until the state is as new
--- and to amend: refund(s, units, charged_at_us) and overcharge(s, units), or release(s) and renew(s).
+-- and to amend: refund(s, units, charged_at_us), overcharge(s, units) and is_present(s), or release(s)
+-- and renew(s).
+--
+-- A state is present until it is as new by the limit that wrote it, whatever the limit of now makes of
+-- it: nothing may be left of it that the next limit would still count. From then on it counts as absent,
+-- though the key lives on.
 --
 -- In every script ARGV[1] is now or '', ARGV[2] the numbers of the limits, ARGV[4] the permit.
 

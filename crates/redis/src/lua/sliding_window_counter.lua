@@ -13,7 +13,7 @@ local function limit(at)
 end
 
 -- The counts in the terms of now's window. A window later than now's is now's; windows of another
--- size count whole, as late as any of them can lie.
+-- size count whole, as late as any of them can lie, until both are as new, and absent.
 local function look(s, key, place)
   local size_us, current, previous, is_this, is_stale = s.size_us, 0, 0, false, false
   local elapsed_us = now_us % size_us
@@ -27,7 +27,7 @@ local function look(s, key, place)
     local this = start_us / size_us
     if window == this and stored_us == size_us then
       current, previous, is_this = later, earlier, later > 0
-    else
+    elseif now_us < (later > 0 and window + 2 or window + 1) * stored_us then
       local edge_us = math.min(window, math.floor(now_us / stored_us)) * stored_us
       if edge_us + stored_us > start_us then
         current = later
@@ -100,6 +100,11 @@ local function take(s, units)
 end
 
 if AMENDS then
+  -- Windows of another size may be too old for this one, and yet not as new.
+  function is_present(s)
+    return s.current > 0 or s.previous > 0 or s.is_stale
+  end
+
   -- Takes units off the window that they were charged in, if it still weighs.
   function refund(s, units, charged_at_us)
     s.is_this = false

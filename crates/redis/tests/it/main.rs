@@ -10,6 +10,7 @@
 mod conformance;
 mod connections;
 mod merging;
+mod reload;
 mod scripts;
 mod server;
 #[path = "../kit/store.rs"]

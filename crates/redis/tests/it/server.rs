@@ -136,12 +136,15 @@ async fn a_debt_of_many_years_is_shown() {
 }
 
 /// Values that look like ours at first: as long as ours, or of the same type.
-const LOOK_ALIKES: [(&str, &[&str]); 17] = [
-    ("tb", &["SET", "*", "00000000000000000000000000000000"]),
-    ("tb", &["SET", "*", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]),
-    ("tb", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(0), 32))", "1", "*"]),
-    ("gcra", &["EVAL", "redis.call('SET', KEYS[1], struct.pack('<dddd', 1, 0/0, 1, 1))", "1", "*"]),
-    ("lb", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(255), 32))", "1", "*"]),
+const LOOK_ALIKES: [(&str, &[&str]); 19] = [
+    ("tb", &["SET", "*", "0000000000000000000000000000000000000000"]),
+    ("tb", &["SET", "*", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]),
+    ("tb", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(0), 40))", "1", "*"]),
+    (
+        "gcra",
+        &["EVAL", "redis.call('SET', KEYS[1], struct.pack('<ddddd', 1, 0/0, 1, 1, 1))", "1", "*"],
+    ),
+    ("lb", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(255), 40))", "1", "*"]),
     ("fw", &["SET", "*", "000000000000000000000000"]),
     ("fw", &["EVAL", "redis.call('SET', KEYS[1], string.rep(string.char(0), 24))", "1", "*"]),
     ("swc", &["SET", "*", "00000000000000000000000000000000"]),
@@ -151,6 +154,11 @@ const LOOK_ALIKES: [(&str, &[&str]); 17] = [
     ("swl", &["RPUSH", "*", "-17", "3"]),
     ("swl", &["RPUSH", "*", "one", "two", "three"]),
     ("swl", &["RPUSH", "*", "1", "one", "1"]),
+    ("swl", &["RPUSH", "*", "1", "0000000000000000000000000000000000000000"]),
+    (
+        "swl",
+        &["EVAL", "redis.call('RPUSH', KEYS[1], struct.pack('<ddddd', 1, 0/0, 1, 1, 1))", "1", "*"],
+    ),
     ("cc", &["ZADD", "*", "17", "alice"]),
     ("cc", &["ZADD", "*", "17", "alice", "18", "bob:3"]),
     ("cc", &["ZADD", "*", "-17", "units:3"]),

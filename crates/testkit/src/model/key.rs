@@ -156,13 +156,6 @@ impl Model {
         }
     }
 
-    /// Whether a state counts as absent, because the limit that wrote it had become as new, although
-    /// the limit of today would still count it.
-    #[must_use]
-    pub fn forgets(&self, now_us: u64) -> bool {
-        self.members.iter().any(|member| member.meter.forgets(now_us))
-    }
-
     /// The latest moment, no later than `now_us`, from which on something counts as absent.
     ///
     /// A store may have thrown it away by then, so a clock that steps back behind this moment can show a difference

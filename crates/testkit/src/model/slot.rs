@@ -28,8 +28,6 @@ pub(super) trait Meter: Debug {
     fn renew(&mut self, now_us: u64, id: u128) -> bool;
     /// Forgets everything.
     fn reset(&mut self);
-    /// Whether the state counts as absent although the rule of today would still count it.
-    fn forgets(&self, now_us: u64) -> bool;
     /// From when on the state counts as absent, if that is no later than `now_us`.
     fn forgotten_at_us(&self, now_us: u64) -> Option<u64>;
     /// Takes another specification of the same algorithm; what is stored stays as it is.
@@ -195,13 +193,6 @@ impl<A: Algorithm> Meter for Slot<A> {
 
     fn reset(&mut self) {
         self.stored = None;
-    }
-
-    fn forgets(&self, now_us: u64) -> bool {
-        self.stored.as_ref().is_some_and(|stored| {
-            let state = self.rule.seen_at(&stored.state, now_us);
-            stored.fresh_at_us <= now_us && self.rule.reset_after_us(&state, now_us) > 0
-        })
     }
 
     fn forgotten_at_us(&self, now_us: u64) -> Option<u64> {
