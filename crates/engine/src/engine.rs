@@ -342,26 +342,22 @@ impl<S: Store, L: Store> Engine<S, L> {
         {
             return Ok(Decided { again: true, ..Decided::by_store(answer) });
         }
-        let shard = match spread(&self.store, request.checks()) {
-            Spread::One(part) => part.shard,
+        let part = match spread(&self.store, request.checks()) {
+            Spread::One(part) => part,
             Spread::Several(pieces) => {
                 return self.decide_apart_guarded(safety, ready, &request, &pieces, deadline).await;
             }
         };
-        let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
-        let name = || self.store.shard_name(shard);
+        let name = || self.store.shard_name(part.shard);
         let call = self.store.decide_one(&request);
-        match guards.of(shard).call(deadline, name, call).await {
+        match guards.of(part.shard).call(deadline, name, call).await {
             Ok(answer) => {
+                let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
                 fallback.learn(asked, &answer).await;
                 denied.learn(request.checks(), &answer, sent_us, most_us);
                 Ok(Decided::by_store(answer))
             }
-            // Whether or not it ran there, it is not asked again: it could be charged twice.
-            Err(_) => {
-                let answer = fallback.decide(asked, &self.store).await?;
-                Ok(Decided { choices: asked.choices(), ..Decided::by_store(answer) })
-            }
+            Err(_) => self.decide_without(safety, ready, &request, part, deadline).await,
         }
     }
 
@@ -370,10 +366,13 @@ impl<S: Store, L: Store> Engine<S, L> {
             decided.answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let Ready { met, handle, .. } = ready;
         let mut handle = handle.filter(|_| decided.answer.charged_at_us.is_some());
-        if let Some(handle) = &mut handle {
-            handle.local = !decided.choices.is_empty();
-            if let Some(fates) = &decided.apart {
-                handle.mark_local(met.limits().zip(fates).filter(|(_, fate)| fate.local));
+        if let Some(handle) = &mut handle
+            && !decided.fell.is_none()
+        {
+            // Permits that lie in one part are held in one place.
+            match decided.apart {
+                false => handle.local = true,
+                true => handle.mark_local(decided.fell.of(met.limits())),
             }
         }
         let verdict = Verdict { inner: Box::new(Inner { met, decision, handle, decided }) };
