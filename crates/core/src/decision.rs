@@ -116,7 +116,9 @@ impl Answer {
     #[inline]
     pub fn dated(mut self, each: impl Iterator<Item = Option<u64>> + Clone) -> Self {
         self.charged_at_us = each.clone().flatten().min();
-        let is_alike = each.clone().flatten().all(|at_us| Some(at_us) == self.charged_at_us);
+        // What admits is charged as all are, unless it says otherwise.
+        let usual = |outcome: &Outcome| self.charged_at_us.filter(|_| outcome.allowed);
+        let is_alike = each.clone().eq(self.outcomes.iter().map(usual));
         self.each = (!is_alike).then(|| Box::new(each.collect()));
         self
     }
@@ -283,6 +285,12 @@ mod tests {
         let answer = answer.dated([Some(7), None, Some(4)].into_iter());
         assert_eq!((answer.charged_at_us, answer.is_dated()), (Some(4), true));
         assert_eq!(times(&answer), [Some(7), None, Some(4), None]);
+        let answer = answer.dated([Some(7), None, None].into_iter());
+        assert_eq!(
+            (times(&answer)[2], answer.charged_at_us),
+            (None, Some(7)),
+            "it was not charged"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! no logging, and no panic on any input.
 
 pub mod algorithm;
+mod alone;
 mod check;
 mod clock;
 pub mod consistency;
@@ -24,6 +25,7 @@ mod store;
 mod text;
 
 pub use algorithm::{Admission, Algorithm, UnknownAlgorithm};
+pub use alone::{Alone, Hold};
 pub use check::{Check, Request, RequestError, Ticket, validate_key};
 pub use clock::{Clock, ManualClock};
 pub use consistency::{Consistency, Unsuited};

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
+use crate::alone::Alone;
 use crate::check::{Check, Request};
 use crate::consistency::Consistency;
 use crate::decision::Answer;
@@ -38,6 +39,14 @@ pub trait Store: Send + Sync {
 
     /// Decides one request without waiting, where the store can.
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
+        let _ = request;
+        None
+    }
+
+    /// Decides what of a request this process may decide by itself, after the store gave no answer;
+    /// the rest is its caller's to decide. If one of these limits denies, all of the request is told
+    /// so. Asks nobody and does not wait.
+    fn decide_alone<'a, 'r: 'a>(&'a self, request: &Request<'r>) -> Option<Alone<'a>> {
         let _ = request;
         None
     }

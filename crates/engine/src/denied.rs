@@ -23,10 +23,11 @@ use parking_lot::Mutex;
 use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Hears, Outcome, Quota};
 use tollkeeper_policy::CompactString;
 
+use crate::guard::{Deadline, Guard};
 use crate::timer::Timer;
 
-use asking::Asking;
-pub(crate) use asking::{Lead, Turn};
+use asking::{Asking, Turn};
+pub(crate) use asking::{Lead, Told};
 
 mod asking;
 
@@ -135,8 +136,34 @@ impl Denied {
         Some(Answer::new(entry.answer.now_us.saturating_add(passed_us), false, outcomes))
     }
 
+    /// Lets a request that no denial answers wait while somebody else asks.
+    pub(crate) async fn wait(
+        &self,
+        guard: &Guard,
+        checks: &[Check<'_>],
+        deadline: Deadline,
+    ) -> Told {
+        let mut sent_us = deadline.began_us();
+        loop {
+            let waiting = match self.turn(checks) {
+                Turn::Free => return Told::Ask { lead: None, sent_us },
+                Turn::Lead(lead) => return Told::Ask { lead: Some(lead), sent_us },
+                Turn::Wait(waiting) => waiting,
+            };
+            let waited = guard.wait(deadline, waiting.end()).await;
+            sent_us = guard.now_us();
+            // What was denied at any moment since it came is denied.
+            if let Some(answer) = self.find(checks, deadline.began_us(), sent_us) {
+                return Told::Denied(answer);
+            }
+            if waited.is_err() {
+                return Told::Nothing;
+            }
+        }
+    }
+
     /// What somebody is to do whose request no denial answers.
-    pub(crate) fn turn(&self, checks: &[Check<'_>]) -> Turn {
+    fn turn(&self, checks: &[Check<'_>]) -> Turn {
         let turn = checks.iter().filter(|check| can_hold(check)).find_map(|check| {
             let name = named(check);
             let mut table = self.table(&name).lock();

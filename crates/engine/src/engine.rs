@@ -9,7 +9,7 @@ use tollkeeper_core::{Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::Policy;
 
 use crate::ask::{Ask, GLOBAL_KEY};
-use crate::denied::{Denied, Hearsay, Turn};
+use crate::denied::{Denied, Hearsay, Told};
 use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
@@ -335,53 +335,44 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<Decided, EngineError> {
         let Safety { guards, fallback, denied } = safety;
         let request = ready.met.request(ready.ticket)?;
-        let mut sent_us = deadline.began_us();
+        let sent_us = deadline.began_us();
         let most_us = ready.met.denied_cache_us();
         if most_us > 0
             && let Some(answer) = denied.find(request.checks(), sent_us, sent_us)
         {
             return Ok(Decided { again: true, ..Decided::by_store(answer) });
         }
-        let shard = match spread(&self.store, request.checks()) {
-            Spread::One(part) => part.shard,
+        let part = match spread(&self.store, request.checks()) {
+            Spread::One(part) => part,
             Spread::Several(pieces) => {
                 return self.decide_apart_guarded(safety, ready, &request, &pieces, deadline).await;
             }
         };
-        let guard = guards.of(shard);
-        let (mut waited, mut lead) = (Ok(()), None);
-        while most_us > 0 && waited.is_ok() {
-            match denied.turn(request.checks()) {
-                Turn::Free => break,
-                Turn::Lead(leading) => {
-                    lead = Some(leading);
-                    break;
-                }
-                Turn::Wait(waiting) => waited = guard.wait(deadline, waiting.end()).await,
-            }
-            // What was denied at any moment since this one came is denied.
-            sent_us = guard.now_us();
-            if let Some(answer) = denied.find(request.checks(), deadline.began_us(), sent_us) {
+        let guard = guards.of(part.shard);
+        let turn = match most_us {
+            0 => Told::Ask { lead: None, sent_us: deadline.began_us() },
+            _ => denied.wait(guard, request.checks(), deadline).await,
+        };
+        let (lead, sent_us) = match turn {
+            Told::Denied(answer) => {
                 return Ok(Decided { again: true, ..Decided::by_store(answer) });
             }
-        }
-        let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
-        let name = || self.store.shard_name(shard);
-        let answered = match waited {
-            Ok(()) => guard.call(deadline, name, self.store.decide_one(&request)).await,
-            Err(late) => Err(late),
+            Told::Nothing => {
+                return self.decide_without(safety, ready, &request, part, deadline).await;
+            }
+            Told::Ask { lead, sent_us } => (lead, sent_us),
         };
-        match answered {
+        let name = || self.store.shard_name(part.shard);
+        match guard.call(deadline, name, self.store.decide_one(&request)).await {
             Ok(answer) => {
                 denied.learn(request.checks(), &answer, sent_us, most_us, lead);
+                let asked = Asked::of(&self.store, &ready.met, ready.ticket, Which::ALL);
                 fallback.learn(asked, &answer).await;
                 Ok(Decided::by_store(answer))
             }
-            // Whether or not it ran there, it is not asked again: it could be charged twice.
             Err(_) => {
                 drop(lead);
-                let answer = fallback.decide(asked, &self.store).await?;
-                Ok(Decided { choices: asked.choices(), ..Decided::by_store(answer) })
+                self.decide_without(safety, ready, &request, part, deadline).await
             }
         }
     }
@@ -391,10 +382,13 @@ impl<S: Store, L: Store> Engine<S, L> {
             decided.answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let Ready { met, handle, .. } = ready;
         let mut handle = handle.filter(|_| decided.answer.charged_at_us.is_some());
-        if let Some(handle) = &mut handle {
-            handle.local = !decided.choices.is_empty();
-            if let Some(fates) = &decided.apart {
-                handle.mark_local(met.limits().zip(fates).filter(|(_, fate)| fate.local));
+        if let Some(handle) = &mut handle
+            && !decided.fell.is_none()
+        {
+            // Permits that lie in one part are held in one place.
+            match decided.apart {
+                false => handle.local = true,
+                true => handle.mark_local(decided.fell.of(met.limits())),
             }
         }
         let verdict = Verdict { inner: Box::new(Inner { met, decision, handle, decided }) };

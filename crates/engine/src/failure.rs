@@ -122,15 +122,17 @@ impl<L: Store> Fallback<L> {
             local.map(|((met, quota), _)| met.check(quota, if free { 0 } else { met.cost }));
         let request = Request::new(local, asked.ticket)?;
         let answer = self.local.decide_one(&request).await?;
-        let mut decided = answer.outcomes().iter();
-        let outcomes = asked.limits().zip(&choices).map(|(met, choice)| match choice {
-            OnFailure::Static => decided.next().copied().unwrap_or_else(|| open(met.quota, false)),
-            OnFailure::Closed => closed(met.quota, met.shadow),
-            _ => open(met.quota, met.shadow),
+        let decided = answer.outcomes().iter().enumerate();
+        let mut decided = decided.map(|(nth, outcome)| (*outcome, answer.charged_at(nth)));
+        let told = asked.limits().zip(&choices).map(|(met, choice)| match choice {
+            OnFailure::Static => decided.next().unwrap_or_else(|| (open(met.quota, false), None)),
+            // Nobody counts these.
+            OnFailure::Closed => (closed(met.quota, met.shadow), None),
+            _ => (open(met.quota, met.shadow), None),
         });
-        let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
-        let charged = answer.charged_at_us.is_some();
-        Ok(Answer::new(answer.now_us, charged, outcomes))
+        let told: SmallVec<[(Outcome, Option<u64>); 4]> = told.collect();
+        let whole = Answer::new(answer.now_us, false, told.iter().map(|(outcome, _)| *outcome));
+        Ok(whole.dated(told.iter().map(|(_, charged_at_us)| *charged_at_us)))
     }
 
     /// Gives back what was charged here.

@@ -114,9 +114,9 @@ impl Handle {
     }
 
     /// Remembers which rules hold theirs in this process alone: those of these limits.
-    pub(crate) fn mark_local<'a, T>(&mut self, limits: impl Iterator<Item = (MetLimit<'a>, T)>) {
+    pub(crate) fn mark_local<'a>(&mut self, limits: impl Iterator<Item = MetLimit<'a>>) {
         let OwnedTarget::Rules(rules) = &mut self.target else { return };
-        for (met, _) in limits {
+        for met in limits {
             let its = |rule: &&mut OwnedRule| rule.name == met.rule && rule.key == met.key;
             rules.iter_mut().filter(its).for_each(|rule| rule.local = true);
         }

@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::MAX_CHECKS;
 use tollkeeper_core::{
-    Amendment, Answer, Change, Check, Consistency, Outcome, Part, Quota, Request, RequestError,
-    Store, Ticket,
+    Amendment, Answer, Change, Check, Consistency, Hold, Outcome, Part, Quota, Request,
+    RequestError, Store, Ticket,
 };
 
 mod whole;
@@ -30,12 +30,26 @@ impl Which {
     pub(crate) const ALL: Self = Self(u32::MAX);
     pub(crate) const NONE: Self = Self(0);
 
+    /// The first so many.
+    pub(crate) fn first(count: usize) -> Self {
+        (0..count).fold(Self::NONE, Self::with)
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
     pub(crate) fn has(self, nth: usize) -> bool {
         nth < MAX_CHECKS && self.0 >> nth & 1 == 1
     }
 
     pub(crate) fn with(self, nth: usize) -> Self {
         if nth < MAX_CHECKS { Self(self.0 | 1 << nth) } else { self }
+    }
+
+    /// Those of them that are not among `others`.
+    pub(crate) fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
     }
 
     /// Those of `all` that are meant.
@@ -87,11 +101,23 @@ fn apart<S: Store>(store: &S, checks: &[Check<'_>]) -> SmallVec<[Piece; 4]> {
 }
 
 /// What was said to a piece.
-#[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Said<'a> {
+    pub(crate) piece: Piece,
     pub(crate) answer: Answer,
-    /// Whether it was said without the store.
-    pub(crate) local: bool,
+    /// Whether each limit did as its rule says, since the store gave no answer.
+    pub(crate) fell: bool,
+    /// What was taken by leave of before, since it gave none: put back unless the request goes.
+    pub(crate) held: Option<Box<dyn Hold + 'a>>,
+}
+
+/// What was said to a piece: at once, or of some of it by leave of before and of the rest not.
+pub(crate) type Saids<'a> = SmallVec<[Said<'a>; 1]>;
+
+impl Said<'_> {
+    /// What the store said.
+    pub(crate) fn by_store(piece: Piece, answer: Answer) -> Self {
+        Self { piece, answer, fell: false, held: None }
+    }
 }
 
 /// Whom the pieces of a request are asked of.
@@ -100,55 +126,71 @@ pub(crate) trait Desk: Sync {
     type Error: Send;
 
     /// Decides a piece.
-    fn decide(&self, piece: Piece) -> impl Future<Output = Result<Said, Self::Error>> + Send;
+    fn decide(&self, piece: Piece) -> impl Future<Output = Result<Saids<'_>, Self::Error>> + Send;
 
     /// Gives back what a piece was charged. What of it fails is told to whoever watches: it is
     /// not tried again.
-    fn give_back(&self, piece: Piece, said: &Said) -> impl Future<Output = ()> + Send;
+    fn give_back(&self, said: &Said<'_>) -> impl Future<Output = ()> + Send;
 
     /// The numbers of a piece as they are, if they can be had.
-    fn look(&self, piece: Piece, local: bool) -> impl Future<Output = Option<Answer>> + Send;
+    fn look(&self, said: &Said<'_>) -> impl Future<Output = Option<Answer>> + Send;
 }
 
-/// Decides every piece of a request, and gives back what was charged unless all admit it. What is
-/// said of each, in their order. An error of one is the error of all.
-pub(crate) async fn decide<D: Desk>(
-    desk: &D,
+/// Decides every piece of a request, all or nothing. What is said of each, in their order.
+pub(crate) async fn decide<'d, D: Desk>(
+    desk: &'d D,
     request: &Request<'_>,
     pieces: &[Piece],
-) -> Result<Vec<Said>, D::Error> {
+) -> Result<Vec<Said<'d>>, D::Error> {
     let mut asked = Vec::with_capacity(pieces.len());
     for piece in pieces {
         asked.push(desk.decide(*piece));
     }
-    let said = join_all(asked).await;
-    let admits = |said: &Result<Said, D::Error>| said.as_ref().is_ok_and(|s| s.answer.allowed);
-    if said.iter().all(admits) {
-        return said.into_iter().collect();
+    agree(desk, request, join_all(asked).await).await
+}
+
+/// Lets a request go if all admit it; else gives back what was charged. An error of one is the
+/// error of all.
+pub(crate) async fn agree<'d, D: Desk>(
+    desk: &'d D,
+    request: &Request<'_>,
+    said: Vec<Result<Saids<'d>, D::Error>>,
+) -> Result<Vec<Said<'d>>, D::Error> {
+    let (mut all, mut failed) = (Vec::with_capacity(said.len()), None);
+    for said in said {
+        match said {
+            Ok(said) => all.extend(said),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
-    let mut undone = Vec::with_capacity(pieces.len());
-    for (piece, said) in pieces.iter().zip(said) {
-        undone.push(undo(desk, request, *piece, said));
+    if failed.is_none() && all.iter().all(|said| said.answer.allowed) {
+        all.iter_mut().filter_map(|said| said.held.take()).for_each(Hold::keep);
+        return Ok(all);
     }
-    join_all(undone).await.into_iter().collect()
+    let mut undone = Vec::with_capacity(all.len());
+    for said in all {
+        undone.push(undo(desk, request, said));
+    }
+    let undone = join_all(undone).await;
+    failed.map_or(Ok(undone), Err)
 }
 
 /// What is said of a piece once it was given back.
-async fn undo<D: Desk>(
-    desk: &D,
-    request: &Request<'_>,
-    piece: Piece,
-    said: Result<Said, D::Error>,
-) -> Result<Said, D::Error> {
-    let said = said?;
+async fn undo<'d, D: Desk>(desk: &'d D, request: &Request<'_>, mut said: Said<'d>) -> Said<'d> {
     if said.answer.charged_at_us.is_none() {
-        return Ok(said);
+        return said;
     }
-    desk.give_back(piece, &said).await;
-    let seen = desk.look(piece, said.local).await;
+    let seen = match said.held.take() {
+        // What it took is back.
+        Some(_) => None,
+        None => {
+            desk.give_back(&said).await;
+            desk.look(&said).await
+        }
+    };
     let now_us = seen.as_ref().map_or(said.answer.now_us, |seen| seen.now_us);
     let seen = seen.as_ref().map(Answer::outcomes).unwrap_or_default();
-    let checks = piece.which.of(request.checks().iter());
+    let checks = said.piece.which.of(request.checks().iter());
     let outcomes = checks.zip(said.answer.outcomes()).enumerate().map(|(nth, (check, outcome))| {
         match seen.get(nth) {
             // A look asks for nothing, so whether the request was let in is not in it.
@@ -161,7 +203,8 @@ async fn undo<D: Desk>(
         }
     });
     let outcomes: SmallVec<[Outcome; 4]> = outcomes.collect();
-    Ok(Said { answer: Answer::new(now_us, false, outcomes), local: said.local })
+    said.answer = Answer::new(now_us, false, outcomes);
+    said
 }
 
 /// What a limit has left that was not charged after all. Its reset is at most too late.
@@ -171,36 +214,28 @@ fn uncharged(outcome: &Outcome, cost: u64) -> Outcome {
     Outcome { remaining, ..*outcome }
 }
 
-/// What became of one limit of a request that was decided in several parts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fate {
-    /// When it was charged, by the clock of its part.
-    pub(crate) charged_at_us: Option<u64>,
-    /// Whether it was decided without the store.
-    pub(crate) local: bool,
-}
-
-/// What was said to the pieces, as the answer to the request. Its times are those of the part in
-/// which the limit lies that binds.
-pub(crate) fn merge(count: usize, pieces: &[Piece], said: &[Said]) -> (Answer, Vec<Fate>) {
-    let mut fates = vec![Fate::default(); count];
+/// What was said to the pieces, as the answer to the request, and which of its limits did as their
+/// rules say without a store. Its times are those of the piece in which the limit lies that binds.
+pub(crate) fn merge(count: usize, said: &[Said<'_>]) -> (Answer, Which) {
+    let mut fell = Which::NONE;
     let mut outcomes: SmallVec<[Option<Outcome>; 4]> = SmallVec::from_elem(None, count);
-    for (piece, said) in pieces.iter().zip(said) {
-        let places = piece.which.of(fates.iter_mut().zip(&mut outcomes));
-        for (nth, ((fate, place), outcome)) in places.zip(said.answer.outcomes()).enumerate() {
-            let charged_at_us = said.answer.charged_at(nth);
-            *fate = Fate { charged_at_us, local: said.local };
-            *place = Some(*outcome);
+    let mut times: SmallVec<[Option<u64>; 4]> = SmallVec::from_elem(None, count);
+    for said in said {
+        let places = said.piece.which.of(0..count);
+        for (nth, (place, outcome)) in places.zip(said.answer.outcomes()).enumerate() {
+            outcomes[place] = Some(*outcome);
+            times[place] = said.answer.charged_at(nth);
+            fell = if said.fell { fell.with(place) } else { fell };
         }
     }
-    let mut answer = Answer::new(0, false, outcomes.into_iter().flatten());
+    let answer = Answer::new(0, false, outcomes.into_iter().flatten());
+    let mut answer = answer.dated(times.iter().copied());
     let binding = answer.fold().map_or(0, |decision| decision.binding);
-    let of_binding = pieces.iter().zip(said).find(|(piece, _)| piece.which.has(binding));
-    let of_binding = of_binding.map(|(_, said)| &said.answer);
-    answer.now_us = of_binding.map_or(0, |answer| answer.now_us);
-    let any = || said.iter().find_map(|said| said.answer.charged_at_us);
-    answer.charged_at_us = of_binding.and_then(|answer| answer.charged_at_us).or_else(any);
-    (answer, fates)
+    if let Some(said) = said.iter().find(|said| said.piece.which.has(binding)) {
+        answer.now_us = said.answer.now_us;
+        answer.charged_at_us = said.answer.charged_at_us.or(answer.charged_at_us);
+    }
+    (answer, fell)
 }
 
 /// A piece as a request of its own; `look` asks for nothing.

@@ -1,12 +1,11 @@
 //! Owns [`Verdict`]: the decision with names, as a door tells it.
 
-use smallvec::SmallVec;
 use tollkeeper_core::{Algorithm, Answer, Consistency, Decision, Outcome, Quota};
 use tollkeeper_policy::{OnFailure, Policy};
 
 use crate::handle::Handle;
 use crate::met::{Met, MetLimit};
-use crate::parts::Fate;
+use crate::parts::Which;
 
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +58,14 @@ pub(crate) struct Inner {
     pub(crate) decided: Decided,
 }
 
-/// What was decided, and what each limit did if it was without the store.
+/// What was decided, and by whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub(crate) answer: Answer,
-    /// What each limit did without the store; empty where the store decided.
-    pub(crate) choices: SmallVec<[OnFailure; 4]>,
-    /// What became of each limit, where they lie in several parts of the store.
-    pub(crate) apart: Option<Box<[Fate]>>,
+    /// Which limits did as their rules say, since the store gave no answer.
+    pub(crate) fell: Which,
+    /// Whether they lie in several parts of the store.
+    pub(crate) apart: bool,
     /// Whether it is what the store said to an earlier request, and still holds.
     pub(crate) again: bool,
 }
@@ -74,7 +73,7 @@ pub(crate) struct Decided {
 impl Decided {
     /// What the store has decided, by itself and just now.
     pub(crate) fn by_store(answer: Answer) -> Self {
-        Self { answer, choices: SmallVec::new(), apart: None, again: false }
+        Self { answer, fell: Which::NONE, apart: false, again: false }
     }
 }
 
@@ -178,20 +177,16 @@ impl Verdict {
         self.binding().map_or("", |limit| limit.rule)
     }
 
-    /// Who decided; of several parts, who decided the limit that binds.
+    /// Who decided: the fallback if it decided any of the limits, else whoever decided the one that
+    /// binds.
     #[must_use]
     pub fn source(&self) -> Source {
-        if self.inner.decided.again {
-            return Source::Cache;
+        match &self.inner.decided {
+            decided if decided.again => Source::Cache,
+            decided if !decided.fell.is_none() => Source::Fallback,
+            _ if !self.remaining_is_at_least() => Source::Store,
+            _ => self.binding().map_or(Source::Store, |limit| limit.source()),
         }
-        if self.remaining_is_at_least() {
-            return self.binding().map_or(Source::Store, |limit| limit.source());
-        }
-        let local = match &self.inner.decided.apart {
-            None => !self.inner.decided.choices.is_empty(),
-            Some(fates) => fates.get(self.inner.decision.binding).is_some_and(|fate| fate.local),
-        };
-        if local { Source::Fallback } else { Source::Store }
     }
 
     /// Whether more may be left than `remaining` says: this process decided the limit that binds,
@@ -206,7 +201,9 @@ impl Verdict {
     /// or some of them in this process: then they have times of their own.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        self.inner.decided.apart.is_some() || self.inner.decided.answer.is_dated()
+        let Decided { answer, fell, apart, .. } = &self.inner.decided;
+        let is_mixed = || !fell.is_none() && *fell != Which::first(answer.outcomes().len());
+        *apart || answer.is_dated() || is_mixed()
     }
 
     /// Whether it was denied only because the store gave no answer and a rule fails closed.
@@ -227,7 +224,7 @@ impl Verdict {
             consistency: met.consistency,
             outcome,
             on_failure: self.choice(nth, &met),
-            charged_at_us: self.charged_at_us(nth),
+            charged_at_us: self.inner.decided.answer.charged_at(nth),
         })
     }
 
@@ -248,19 +245,8 @@ impl Verdict {
     }
 
     fn choice(&self, nth: usize, met: &MetLimit<'_>) -> Option<OnFailure> {
-        let Some(fates) = &self.inner.decided.apart else {
-            return self.inner.decided.choices.get(nth).copied();
-        };
         let standing = self.inner.met.policy().store().on_failure;
-        let local = fates.get(nth).is_some_and(|fate| fate.local);
-        local.then(|| met.on_failure.unwrap_or(standing))
-    }
-
-    fn charged_at_us(&self, nth: usize) -> Option<u64> {
-        match &self.inner.decided.apart {
-            None => self.inner.decided.answer.charged_at(nth),
-            Some(fates) => fates.get(nth).and_then(|fate| fate.charged_at_us),
-        }
+        self.inner.decided.fell.has(nth).then(|| met.on_failure.unwrap_or(standing))
     }
 
     /// How many units it asked of the limit that binds.

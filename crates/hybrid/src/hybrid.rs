@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Change, Check, Clock, Consistency, Entry, Filter, Hears, Part,
-    Request, Settled, Store, StoreError,
+    Alone, Amended, Amendment, Answer, Change, Check, Clock, Consistency, Entry, Filter, Hears,
+    Part, Request, Settled, Store, StoreError,
 };
 use tollkeeper_memory::Settings;
 
@@ -155,6 +155,13 @@ impl<S: Store + 'static> Store for Hybrid<S> {
         match self.is_any_here(request) {
             true => self.decide_here(request).map(Ok),
             false => self.local.store.decide_at_once(request),
+        }
+    }
+
+    fn decide_alone<'a, 'r: 'a>(&'a self, request: &Request<'r>) -> Option<Alone<'a>> {
+        match self.is_any_here(request) {
+            true => self.decide_some(request),
+            false => self.local.store.decide_alone(request),
         }
     }
 

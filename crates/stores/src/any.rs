@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Colocate, Entry, Filter, Hears, Part, Request, Store,
-    StoreError, state_name,
+    Alone, Amended, Amendment, Answer, Check, Clock, Colocate, Entry, Filter, Hears, Part, Request,
+    Store, StoreError, state_name,
 };
 #[cfg(feature = "redis")]
 use tollkeeper_hybrid::{Hybrid, Stats as LocalStats};
@@ -123,6 +123,16 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Redis(store) => store.decide_at_once(request),
             #[cfg(feature = "redis")]
             Self::Shards(store) => store.decide_at_once(request),
+        }
+    }
+
+    fn decide_alone<'a, 'r: 'a>(&'a self, request: &Request<'r>) -> Option<Alone<'a>> {
+        match self {
+            Self::Memory(store) => store.decide_alone(request),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.decide_alone(request),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.decide_alone(request),
         }
     }
 

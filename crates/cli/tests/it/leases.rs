@@ -84,6 +84,45 @@ fn without_the_server_what_is_leased_is_spent_and_then_the_rule_fails_as_it_says
     assert!(metrics.contains(r#"source="lease""#), "{metrics}");
 }
 
+/// Beside a rule that is not leased, what is leased ended unused in every outage.
+#[test]
+fn without_the_server_what_is_leased_is_spent_beside_what_is_not() {
+    let mut server = RedisServer::start("redis-server", &[]).unwrap();
+    let exact = "exact: { limit: 1000/min, on_failure: static }";
+    let policy = policy(&server).replace("exact: { limit: 1000/min }", exact);
+    let service = Service::start("beside", &policy);
+    let both = || service.post("/v1/check", r#"{"attributes":{"ip":"192.0.2.7"}}"#).json();
+    // Until there is something to spend.
+    let is_leased = |reply: &serde_json::Value| {
+        let leased = &reply["limits"][0];
+        leased["source"] == "lease" && leased["remaining"].as_u64().is_some_and(|left| left > 10)
+    };
+    assert!((0..900).any(|_| is_leased(&both())));
+    server.kill();
+    let (mut spent, mut denied) = (0, 0);
+    while denied < 3 {
+        let reply = both();
+        let [leased, exact] = [0, 1].map(|nth| reply["limits"][nth]["source"].clone());
+        assert_eq!(reply["source"], "fallback", "{reply}");
+        if reply["allowed"] == true {
+            assert_eq!((leased.as_str(), exact.as_str()), (Some("lease"), Some("fallback")));
+            spent += 1;
+        } else {
+            assert_eq!((reply["rule"].as_str(), leased.as_str()), (Some("hot"), None), "{reply}");
+            denied += 1;
+        }
+    }
+    assert!(spent > 5, "{spent}");
+    let metrics = service.get("/metrics").body;
+    let count = |name: &str, rule: &str| -> u64 {
+        let line = format!("tollkeeper_fail_{name}_total{{rule=\"{rule}\"}} ");
+        let count = metrics.lines().find_map(|it| it.strip_prefix(&line)?.parse().ok());
+        count.unwrap_or(0)
+    };
+    // A rule is counted where it had to do without the server, and only there.
+    assert_eq!((count("static", "exact"), count("closed", "hot")), (spent + denied, denied));
+}
+
 /// A local limiter that began anew would give a key its whole part once more.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what flows in depends on real time")]

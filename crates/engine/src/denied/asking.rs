@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
+use tollkeeper_core::Answer;
 
 /// The most who wait for one caller; further ones ask for themselves.
 const MOST_WAITING: usize = 1024;
 
 /// Somebody's question, until it is answered or given up.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub(super) struct Asking {
     has_ended: AtomicBool,
     waiting: AtomicUsize,
     ended: Notify,
@@ -42,11 +43,11 @@ impl Drop for Lead {
 
 /// Whoever waits for him.
 #[derive(Debug)]
-pub(crate) struct Waiting(Arc<Asking>);
+pub(super) struct Waiting(Arc<Asking>);
 
 impl Waiting {
     /// Ends when the question has.
-    pub(crate) async fn end(&self) {
+    pub(super) async fn end(&self) {
         let ended = self.0.ended.notified();
         if !self.0.has_ended() {
             ended.await;
@@ -60,9 +61,20 @@ impl Drop for Waiting {
     }
 }
 
+/// What came of waiting.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// A denial.
+    Denied(Answer),
+    /// The deadline.
+    Nothing,
+    /// That he is to ask, and from when on that counts; for others too, if he leads.
+    Ask { lead: Option<Lead>, sent_us: u64 },
+}
+
 /// What somebody is to do whose request no denial answers.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(super) enum Turn {
     /// Ask, as everybody.
     Free,
     /// Ask, for others too.

@@ -11,7 +11,7 @@ use crate::failure::Asked;
 use crate::handle::{Handle, HandleError, HandleKind};
 use crate::met::{Met, MetLimit};
 use crate::parts::Which;
-use crate::verdict::{Source, Verdict};
+use crate::verdict::Verdict;
 
 impl<S: Store, L: Store> Engine<S, L> {
     /// Ends a reservation: charges or gives back the difference to what it really cost.
@@ -67,28 +67,27 @@ impl<S: Store, L: Store> Engine<S, L> {
         if verdict.decision().charged_at_us.is_none() || met.is_empty() {
             return Ok(());
         }
-        if let Some(fates) = &verdict.inner.decided.apart {
-            return self.give_back_apart(verdict, fates, &met).await;
-        }
-        let charged_at_us = |met: &MetLimit<'_>| {
-            let nth = verdict.inner.met.position(met)?;
-            verdict.inner.decided.answer.charged_at(nth)
-        };
-        // A shadow that would have denied was not charged.
-        let charged = which(&met, |met| charged_at_us(met).is_some());
+        let decided = &verdict.inner.decided;
+        let place = |met: &MetLimit<'_>| verdict.inner.met.position(met);
+        let charged_at_us = |met: &MetLimit<'_>| decided.answer.charged_at(place(met)?);
         let change = |met: &MetLimit<'_>| Change::Refund {
             units: met.cost,
             charged_at_us: charged_at_us(met),
         };
-        match (&self.safety, verdict.source()) {
-            // What was charged in this process is given back in this process.
-            (Some(safety), Source::Fallback) => {
-                let asked = Asked::of(&self.store, &met, None, charged);
-                whole(safety.fallback.amend(asked, change).await)?;
-            }
-            _ => {
-                self.amend_only(&met, charged, change).await?;
-            }
+        // Each by its own clock. A shadow that would have denied was not charged.
+        let charged = which(&met, |met| charged_at_us(met).is_some());
+        let fell = which(&met, |met| place(met).is_some_and(|nth| decided.fell.has(nth)));
+        let there = charged.without(fell);
+        let here = charged.without(there);
+        // What was charged in this process is given back in this process.
+        if let Some(safety) = &self.safety
+            && !here.is_none()
+        {
+            let asked = Asked::of(&self.store, &met, None, here);
+            whole(safety.fallback.amend(asked, change).await)?;
+        }
+        if !there.is_none() {
+            self.amend_only(&met, there, change).await?;
         }
         Ok(())
     }

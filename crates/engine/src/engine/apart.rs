@@ -1,7 +1,10 @@
-//! Requests whose limits lie in several parts of the store: each part behind the guard of its
-//! server, and without an answer by the choices of its own rules.
+//! Requests that one step does not decide. Their limits lie in several parts of the store, each behind
+//! the guard of its server; or a part gave no answer, and what this process has leave for it decides
+//! by that, the rest by the choices of its own rules.
 
-use tollkeeper_core::{Amended, Amendment, Answer, Change, Request, Store, StoreError};
+use tollkeeper_core::{
+    Alone, Amended, Amendment, Answer, Change, Part, Request, Store, StoreError,
+};
 
 use super::amend::{which, whole};
 use super::{Engine, Ready, Safety};
@@ -10,8 +13,10 @@ use crate::failure::Asked;
 use crate::guard::Deadline;
 use crate::handle::{Handle, OwnedTarget};
 use crate::met::{Met, MetLimit};
-use crate::parts::{Desk, Fate, Piece, Plain, Said, amendments_of, decide, merge, request_of};
-use crate::verdict::{Decided, Verdict};
+use crate::parts::{
+    Desk, Piece, Plain, Said, Saids, Which, agree, amendments_of, decide, merge, request_of,
+};
+use crate::verdict::Decided;
 
 impl<S: Store, L: Store> Engine<S, L> {
     /// Decides on a store that cannot fail.
@@ -20,8 +25,9 @@ impl<S: Store, L: Store> Engine<S, L> {
         request: &Request<'_>,
         pieces: &[Piece],
     ) -> Result<Decided, EngineError> {
-        let said = decide(&Plain { store: &self.store, request }, request, pieces).await?;
-        Ok(decided(request, pieces, &said))
+        let desk = Plain { store: &self.store, request };
+        let said = decide(&desk, request, pieces).await?;
+        Ok(Decided { apart: true, ..decided(request, &said) })
     }
 
     /// Decides on one that can. `deadline` is that of all parts, and of what is given back.
@@ -35,11 +41,11 @@ impl<S: Store, L: Store> Engine<S, L> {
     ) -> Result<Decided, EngineError> {
         let desk = Guarded { engine: self, safety, ready, request, deadline };
         let said = decide(&desk, request, pieces).await?;
-        for (piece, said) in pieces.iter().zip(&said).filter(|(_, said)| !said.local) {
-            safety.fallback.learn(desk.asked(*piece), &said.answer).await;
+        for said in said.iter().filter(|said| !said.fell) {
+            safety.fallback.learn(desk.asked(said.piece), &said.answer).await;
         }
-        let decided = decided(request, pieces, &said);
-        if !said.iter().any(|said| said.local) {
+        let decided = Decided { apart: true, ..decided(request, &said) };
+        if decided.fell.is_none() {
             let most_us = ready.met.denied_cache_us();
             let sent_us = deadline.began_us();
             safety.denied.learn(request.checks(), &decided.answer, sent_us, most_us, None);
@@ -47,32 +53,20 @@ impl<S: Store, L: Store> Engine<S, L> {
         Ok(decided)
     }
 
-    /// Gives back what the limits in `met` were charged, each by its own clock, and where it was
-    /// charged. They are some of the verdict's.
-    pub(super) async fn give_back_apart(
+    /// Decides what lies in a part that gave no answer. Whether or not it ran there, it is not asked
+    /// again: it could be charged twice.
+    pub(super) async fn decide_without(
         &self,
-        verdict: &Verdict,
-        fates: &[Fate],
-        met: &Met,
-    ) -> Result<(), EngineError> {
-        let fate = |met: &MetLimit<'_>| {
-            verdict.inner.met.position(met).and_then(|nth| fates.get(nth)).copied()
-        };
-        let some = |local: bool| {
-            let meant = |met: &MetLimit<'_>| {
-                fate(met).is_some_and(|fate| fate.local == local && fate.charged_at_us.is_some())
-            };
-            which(met, meant)
-        };
-        let change = |met: &MetLimit<'_>| {
-            let charged_at_us = fate(met).and_then(|fate| fate.charged_at_us);
-            Change::Refund { units: met.cost, charged_at_us }
-        };
-        if let Some(safety) = &self.safety {
-            let asked = Asked::of(&self.store, met, None, some(true));
-            whole(safety.fallback.amend(asked, change).await)?;
-        }
-        self.amend_only(met, some(false), change).await.map(drop)
+        safety: &Safety<L>,
+        ready: &Ready,
+        request: &Request<'_>,
+        part: Part,
+        deadline: Deadline,
+    ) -> Result<Decided, EngineError> {
+        let desk = Guarded { engine: self, safety, ready, request, deadline };
+        let piece = Piece { part, which: Which::first(request.checks().len()) };
+        let said = vec![desk.without(piece).await];
+        Ok(decided(request, &agree(&desk, request, said).await?))
     }
 
     /// Amends what a handle names of which some is held in this process alone.
@@ -99,9 +93,9 @@ impl<S: Store, L: Store> Engine<S, L> {
     }
 }
 
-fn decided(request: &Request<'_>, pieces: &[Piece], said: &[Said]) -> Decided {
-    let (answer, fates) = merge(request.checks().len(), pieces, said);
-    Decided { apart: Some(fates.into_boxed_slice()), ..Decided::by_store(answer) }
+fn decided(request: &Request<'_>, said: &[Said<'_>]) -> Decided {
+    let (answer, fell) = merge(request.checks().len(), said);
+    Decided { fell, ..Decided::by_store(answer) }
 }
 
 /// Asks the store through its guards, and decides without it what that does not answer.
@@ -130,34 +124,62 @@ impl<'a, S: Store, L: Store> Guarded<'a, '_, S, L> {
         let guard = self.safety.guards.of(piece.part.shard);
         guard.call(self.deadline, self.name(piece), call).await
     }
+
+    /// What is said without the store: by leave that it gave before, and of the rest by the choices
+    /// of its rules.
+    async fn without(&self, piece: Piece) -> Result<Saids<'_>, EngineError> {
+        let (mut said, mut rest) = (Saids::new(), piece.which);
+        if let Some((which, alone)) = self.alone(piece)? {
+            let Alone { answer, held, .. } = alone;
+            let piece = Piece { which, ..piece };
+            said.push(Said { piece, answer, fell: false, held: Some(held) });
+            rest = rest.without(which);
+        }
+        if !rest.is_none() {
+            let piece = Piece { which: rest, ..piece };
+            let fallback = &self.safety.fallback;
+            let answer = fallback.decide(self.asked(piece), &self.engine.store).await?;
+            said.push(Said { piece, answer, fell: true, held: None });
+        }
+        Ok(said)
+    }
+
+    /// What this process decides of a piece by itself, and which of the request's limits that is.
+    fn alone(&self, piece: Piece) -> Result<Option<(Which, Alone<'_>)>, EngineError> {
+        if !self.ready.met.is_local() {
+            return Ok(None);
+        }
+        let request = request_of(self.request, piece.which, false)?;
+        let Some(alone) = self.engine.store.decide_alone(&request) else { return Ok(None) };
+        let places = piece.which.of(0..self.request.checks().len()).enumerate();
+        let places = places.filter(|(nth, _)| alone.which.contains(nth));
+        let which = places.fold(Which::NONE, |which, (_, place)| which.with(place));
+        Ok(Some((which, alone)))
+    }
 }
 
 impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
     type Error = EngineError;
 
-    async fn decide(&self, piece: Piece) -> Result<Said, EngineError> {
+    async fn decide(&self, piece: Piece) -> Result<Saids<'_>, EngineError> {
         match self.store(piece, false).await {
-            Ok(answer) => Ok(Said { answer, local: false }),
-            // Whether or not it ran there, it is not asked again: it could be charged twice.
-            Err(_) => {
-                let asked = self.asked(piece);
-                let answer = self.safety.fallback.decide(asked, &self.engine.store).await?;
-                Ok(Said { answer, local: true })
-            }
+            Ok(answer) => Ok(Saids::from_iter([Said::by_store(piece, answer)])),
+            Err(_) => self.without(piece).await,
         }
     }
 
-    async fn give_back(&self, piece: Piece, said: &Said) {
-        if said.local {
-            return self.safety.fallback.undo(self.asked(piece), &said.answer).await;
+    async fn give_back(&self, said: &Said<'_>) {
+        let Said { piece, answer, .. } = said;
+        if said.fell {
+            return self.safety.fallback.undo(self.asked(*piece), answer).await;
         }
-        let amendments = amendments_of(self.request, piece.which, &said.answer);
+        let amendments = amendments_of(self.request, piece.which, answer);
         let call = async {
             let amended = self.engine.store.amend(&amendments).await;
             amended.into_iter().collect::<Result<Vec<_>, StoreError>>()
         };
         let guard = self.safety.guards.of(piece.part.shard);
-        guard.give_back(self.deadline, self.name(piece), call).await;
+        guard.give_back(self.deadline, self.name(*piece), call).await;
         // Others may have been denied by what was charged for a moment.
         let now_us = self.safety.guards.now_us();
         for Amendment { limit, quota, key, .. } in &amendments {
@@ -165,14 +187,14 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
         }
     }
 
-    async fn look(&self, piece: Piece, local: bool) -> Option<Answer> {
-        if local {
-            return self.safety.fallback.look(self.asked(piece)).await.ok();
+    async fn look(&self, said: &Said<'_>) -> Option<Answer> {
+        if said.fell {
+            return self.safety.fallback.look(self.asked(said.piece)).await.ok();
         }
-        let guard = self.safety.guards.of(piece.part.shard);
+        let guard = self.safety.guards.of(said.piece.part.shard);
         if guard.is_past(self.deadline) {
             return None;
         }
-        self.store(piece, true).await.ok()
+        self.store(said.piece, true).await.ok()
     }
 }

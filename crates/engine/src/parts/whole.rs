@@ -5,7 +5,7 @@ use tollkeeper_core::{
     Amended, Amendment, Answer, Entry, Filter, Request, RequestError, Store, StoreError,
 };
 
-use super::{Desk, Piece, Said, Spread, amendments_of, decide, merge, request_of, spread};
+use super::{Desk, Piece, Said, Saids, Spread, amendments_of, decide, merge, request_of, spread};
 
 /// A store of many parts as one whole: a request across them is decided part by part, as the
 /// engine does it, without a guard. A part that fails is the failure of the request; what the
@@ -39,8 +39,9 @@ async fn decide_one<S: Store>(store: &S, request: &Request<'_>) -> Result<Answer
     match spread(store, request.checks()) {
         Spread::One(_) => store.decide_one(request).await,
         Spread::Several(pieces) => {
-            let said = decide(&Plain { store, request }, request, &pieces).await?;
-            Ok(merge(request.checks().len(), &pieces, &said).0)
+            let desk = Plain { store, request };
+            let said = decide(&desk, request, &pieces).await?;
+            Ok(merge(request.checks().len(), &said).0)
         }
     }
 }
@@ -61,18 +62,19 @@ impl<S: Store> Plain<'_, '_, S> {
 impl<S: Store> Desk for Plain<'_, '_, S> {
     type Error = StoreError;
 
-    async fn decide(&self, piece: Piece) -> Result<Said, StoreError> {
-        Ok(Said { answer: self.ask(piece, false).await?, local: false })
+    async fn decide(&self, piece: Piece) -> Result<Saids<'_>, StoreError> {
+        let answer = self.ask(piece, false).await?;
+        Ok(Saids::from_iter([Said::by_store(piece, answer)]))
     }
 
-    async fn give_back(&self, piece: Piece, said: &Said) {
-        let amendments = amendments_of(self.request, piece.which, &said.answer);
+    async fn give_back(&self, said: &Said<'_>) {
+        let amendments = amendments_of(self.request, said.piece.which, &said.answer);
         // Nobody watches here.
         let _ = self.store.amend(&amendments).await;
     }
 
-    async fn look(&self, piece: Piece, _local: bool) -> Option<Answer> {
-        self.ask(piece, true).await.ok()
+    async fn look(&self, said: &Said<'_>) -> Option<Answer> {
+        self.ask(said.piece, true).await.ok()
     }
 }
 

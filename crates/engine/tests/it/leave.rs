@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Consistency, Entry, Filter, ManualClock, Request, Store,
-    StoreError,
+    Amended, Amendment, Answer, Check, Consistency, ManualClock, Request, Store, StoreError,
 };
 use tollkeeper_engine::{Ask, Engine, Judgement, ManualTimer, Source, Target, Verdict};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::{Attributes, Policy};
 use tollkeeper_testkit::faulty::{FaultyStore, Mood};
 use tollkeeper_testkit::parted::Parted;
+use tollkeeper_testkit::relay::{Relay, Relayed};
 
 use crate::kit::{Memory, ready};
 
@@ -30,9 +30,9 @@ fn is_here(consistency: Consistency) -> bool {
 
 impl Leave {
     /// A server and a process with clocks of their own.
-    fn new() -> Self {
+    fn new() -> Relayed<Self> {
         let at = |us| MemoryStore::new(Settings::default(), ManualClock::at(us));
-        Self { server: FaultyStore::new(at(START_US)), here: at(HERE_US) }
+        Relayed(Self { server: FaultyStore::new(at(START_US)), here: at(HERE_US) })
     }
 
     /// Each limit where it is decided, with the time of there.
@@ -54,7 +54,13 @@ impl Leave {
     }
 }
 
-impl Store for Leave {
+impl Relay for Leave {
+    type To = FaultyStore<Memory>;
+
+    fn to(&self) -> &Self::To {
+        &self.server
+    }
+
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
         let mut answers = Vec::new();
         for request in requests {
@@ -82,14 +88,6 @@ impl Store for Leave {
         }
         amended
     }
-
-    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        self.server.reset(filter).await
-    }
-
-    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.server.inspect(filter, most).await
-    }
 }
 
 fn engine<S: Store>(rules: &str, store: S) -> Engine<S, Memory> {
@@ -115,7 +113,7 @@ fn remaining(verdict: &Verdict) -> Vec<u64> {
 fn a_batch_takes_what_was_given_leave_for_as_a_check_does() {
     let rules = "rules: { told: { limit: 10/h, consistency: sync, on_failure: closed } }";
     let engine = engine(rules, Leave::new());
-    engine.store().server.set(Mood::Refusing);
+    engine.store().0.server.set(Mood::Refusing);
     let ask = Ask { target: Target::Rule("told"), key: Some("alice"), cost: 1 };
     assert!(ready(engine.check(ask)).unwrap().allowed());
     let verdicts = ready(engine.check_many(&[ask; 12]));
@@ -139,7 +137,7 @@ rules:
     for (rule, key) in [("split", "a#3"), ("whole", "a#3"), ("split", "a"), ("whole", "b")] {
         let quota = engine.policy().quota(rule).copied().unwrap();
         let request = Request::new([Check::new(rule, &quota, key, 1)], None).unwrap();
-        assert!(ready(engine.store().server.decide_one(&request)).unwrap().allowed);
+        assert!(ready(engine.store().0.server.decide_one(&request)).unwrap().allowed);
     }
     let mut keys: Vec<_> = states().into_iter().map(|entry| (entry.limit, entry.key)).collect();
     keys.sort_unstable();

@@ -9,6 +9,7 @@
 
 mod after;
 mod alike;
+mod alone;
 mod apart;
 mod breaker;
 mod cached;

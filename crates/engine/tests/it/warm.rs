@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Entry, Filter, ManualClock, Outcome, Request, Store,
-    StoreError,
-};
+use tollkeeper_core::{Answer, Check, ManualClock, Outcome, Request, Store, StoreError};
 use tollkeeper_engine::{Ask, Engine, ManualTimer, Source, Target};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
 use tollkeeper_testkit::faulty::{FaultyStore, Mood};
+use tollkeeper_testkit::relay::{Relay, Relayed};
 
 use crate::kit::{Bench, Memory, ready};
 
@@ -104,21 +102,11 @@ fn a_share_is_warmed_in_proportion() {
 #[derive(Debug)]
 struct OfFour(FaultyStore<Memory>);
 
-impl Store for OfFour {
-    async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
-        self.0.decide(requests).await
-    }
+impl Relay for OfFour {
+    type To = FaultyStore<Memory>;
 
-    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
-        self.0.amend(amendments).await
-    }
-
-    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        self.0.reset(filter).await
-    }
-
-    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.0.inspect(filter, most).await
+    fn to(&self) -> &Self::To {
+        &self.0
     }
 
     fn nodes(&self) -> Option<u64> {
@@ -135,14 +123,14 @@ rules: { api: { token_bucket: { capacity: 40, refill_rate: 40/h } } }
     let policy = Policy::parse(policy, &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     let clock = ManualClock::at(1_700_000_000_000_000);
     let memory = || MemoryStore::new(Settings::default(), clock.clone());
-    let (store, timer) = (OfFour(FaultyStore::new(memory())), ManualTimer::default());
+    let (store, timer) = (Relayed(OfFour(FaultyStore::new(memory()))), ManualTimer::default());
     let engine = Engine::guarded(policy, store, memory(), Arc::new(timer)).unwrap();
     let check = |key| {
         let ask = Ask { target: Target::Rule("api"), key: Some(key), cost: 1 };
         ready(engine.check(ask)).unwrap()
     };
     (0..20).for_each(|_| assert!(check("alice").allowed()));
-    engine.store().0.set(Mood::Refusing);
+    engine.store().0.to().set(Mood::Refusing);
     let admitted = |key| (0..40).filter(|_| check(key).allowed()).count();
     // Half is left of the one, and nobody has asked for the other; a part has ten.
     assert_eq!((admitted("alice"), admitted("bob")), (5, 10));
@@ -153,7 +141,13 @@ rules: { api: { token_bucket: { capacity: 40, refill_rate: 40/h } } }
 #[derive(Debug)]
 struct Spent(FaultyStore<Memory>);
 
-impl Store for Spent {
+impl Relay for Spent {
+    type To = FaultyStore<Memory>;
+
+    fn to(&self) -> &Self::To {
+        &self.0
+    }
+
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
         let answers = self.0.decide(requests).await.into_iter();
         let here = |outcome: &Outcome| Outcome { remaining: 0, here: true, ..*outcome };
@@ -162,18 +156,6 @@ impl Store for Spent {
             Answer::new(answer.now_us, is_charged, answer.outcomes().iter().map(here))
         };
         answers.map(|answer| answer.map(here)).collect()
-    }
-
-    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
-        self.0.amend(amendments).await
-    }
-
-    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        self.0.reset(filter).await
-    }
-
-    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.0.inspect(filter, most).await
     }
 }
 
@@ -187,13 +169,13 @@ rules:
     let policy = Policy::parse(rules, &|_| None).unwrap_or_else(|errors| panic!("{errors}"));
     let clock = ManualClock::at(1_700_000_000_000_000);
     let memory = || MemoryStore::new(Settings::default(), clock.clone());
-    let (store, timer) = (Spent(FaultyStore::new(memory())), ManualTimer::default());
+    let (store, timer) = (Relayed(Spent(FaultyStore::new(memory()))), ManualTimer::default());
     let engine = Engine::guarded(policy, store, memory(), Arc::new(timer)).unwrap();
     let ask = Ask { target: Target::Rule("told"), key: Some("alice"), cost: 1 };
     let check = || ready(engine.check(ask)).unwrap();
     let verdict = check();
     assert_eq!((verdict.source(), verdict.remaining_is_at_least()), (Source::Sync, true));
-    engine.store().0.set(Mood::Refusing);
+    engine.store().0.to().set(Mood::Refusing);
     let admitted = (0..30).filter(|_| check().allowed()).count();
     assert_eq!(admitted, 10);
 }

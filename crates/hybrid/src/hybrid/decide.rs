@@ -1,7 +1,9 @@
 //! How one request is decided: what lies here first, then what the store has to.
 
 use smallvec::SmallVec;
-use tollkeeper_core::{Answer, Check, Consistency, Outcome, Request, Store, StoreError, Ticket};
+use tollkeeper_core::{
+    Alone, Answer, Check, Consistency, Hold, Outcome, Request, Store, StoreError, Ticket,
+};
 
 use super::Hybrid;
 use super::there::There;
@@ -29,6 +31,12 @@ impl<'a, S: Store + 'static> Held<'a, S> {
 
     fn keep(mut self) {
         self.checks.clear();
+    }
+}
+
+impl<S: Store + 'static> Hold for Held<'_, S> {
+    fn keep(self: Box<Self>) {
+        Held::keep(*self);
     }
 }
 
@@ -85,36 +93,61 @@ impl<S: Store + 'static> Hybrid<S> {
         }
     }
 
+    /// Decides each limit that can be decided here without waiting.
+    fn take_all<'a, 'r: 'a>(
+        &'a self,
+        request: &Request<'r>,
+        now_us: u64,
+    ) -> (Held<'a, S>, SmallVec<[Option<Decided>; 4]>) {
+        let mut held = Held::new(self, None);
+        let mut here: SmallVec<[Option<Decided>; 4]> = SmallVec::new();
+        for check in request.checks() {
+            let taken = match check.consistency {
+                Consistency::Exact => Taken::Store,
+                _ => self.take(check, None, now_us),
+            };
+            let Taken::Decided(decided) = taken else {
+                here.push(None);
+                continue;
+            };
+            held.hold(check, &decided);
+            here.push(Some(decided));
+        }
+        (held, here)
+    }
+
     /// Decides what lies here alone, or is denied here, without waiting.
     pub(super) fn decide_here(&self, request: &Request<'_>) -> Option<Answer> {
         if reservation(request).is_some() {
             return None;
         }
         let now_us = self.local.clock.now_us();
-        let mut held = Held::new(self, None);
-        let mut here: SmallVec<[Decided; 4]> = SmallVec::new();
-        let mut is_all = true;
-        for check in request.checks() {
-            let taken = match check.consistency {
-                Consistency::Exact => Taken::Store,
-                _ => self.take(check, None, now_us),
-            };
-            let decided = match taken {
-                Taken::Decided(decided) => decided,
-                _ => {
-                    is_all = false;
-                    untold(check)
-                }
-            };
-            held.hold(check, &decided);
-            here.push(decided);
-        }
-        if is_all || here.iter().any(|decided| decided.outcome.denies()) {
-            return Some(answer(request, &here, held, now_us));
+        let (held, here) = self.take_all(request, now_us);
+        if is_enough(&here) {
+            return Some(told(request.checks(), &here, held, now_us));
         }
         // Whoever waits for the store asks for all of them again.
         request.checks().iter().for_each(|check| self.local.unask(check));
         None
+    }
+
+    /// Decides what lies here, and leaves the rest to whoever goes without the store. What is reserved
+    /// has its record there: it is not for here to decide.
+    pub(super) fn decide_some<'a, 'r: 'a>(&'a self, request: &Request<'r>) -> Option<Alone<'a>> {
+        if reservation(request).is_some() {
+            return None;
+        }
+        let now_us = self.local.clock.now_us();
+        let (held, here) = self.take_all(request, now_us);
+        let is_all = is_enough(&here);
+        let each = here.iter().zip(request.checks()).enumerate();
+        let each = each.filter(|(_, (here, _))| is_all || here.is_some());
+        let which: SmallVec<[usize; 4]> = each.clone().map(|(nth, _)| nth).collect();
+        let checks: SmallVec<[Check<'_>; 4]> = each.clone().map(|(_, (_, check))| *check).collect();
+        let here: SmallVec<[Option<Decided>; 4]> = each.map(|(_, (here, _))| *here).collect();
+        let held: Box<dyn Hold + 'a> = Box::new(held);
+        let answer = answer(&checks, &here, now_us);
+        (!which.is_empty()).then_some(Alone { which, answer, held })
     }
 
     /// Decides what lies here, and then what the store has to.
@@ -134,12 +167,8 @@ impl<S: Store + 'static> Hybrid<S> {
             here.is_none_or(|decided| reservation.is_some() && decided.spent.is_some())
         };
         // What does not go anyway is worth no call, nor is it to depend on one.
-        let is_denied = here.iter().flatten().any(|decided| decided.outcome.denies());
-        if is_denied || !here.iter().any(is_there) {
-            let each = here.iter().zip(request.checks());
-            let here: SmallVec<[Decided; 4]> =
-                each.map(|(here, check)| here.unwrap_or_else(|| untold(check))).collect();
-            return Ok(answer(request, &here, held, self.local.clock.now_us()));
+        if is_denied(&here) || !here.iter().any(is_there) {
+            return Ok(told(request.checks(), &here, held, self.local.clock.now_us()));
         }
         let rest = request.checks().iter().zip(&here).filter(|(_, here)| is_there(here));
         let id = reservation.map(|ticket| ticket.id);
@@ -199,21 +228,41 @@ impl<S: Store + 'static> Hybrid<S> {
     }
 }
 
-/// The answer of limits that were all decided here.
-fn answer<S: Store + 'static>(
-    request: &Request<'_>,
-    here: &[Decided],
+/// Whether one of the limits stands in the request's way.
+fn is_denied(here: &[Option<Decided>]) -> bool {
+    here.iter().flatten().any(|decided| decided.outcome.denies())
+}
+
+/// Whether nothing else need be known: all of it was decided here, or denied.
+fn is_enough(here: &[Option<Decided>]) -> bool {
+    here.iter().all(Option::is_some) || is_denied(here)
+}
+
+/// The answer to a request that nobody else is asked for. If it goes, what it took is spent.
+fn told<S: Store + 'static>(
+    checks: &[Check<'_>],
+    here: &[Option<Decided>],
     held: Held<'_, S>,
     now_us: u64,
 ) -> Answer {
-    let store_us = here.iter().find_map(|decided| decided.store_us).unwrap_or(now_us);
-    let answer = Answer::new(store_us, false, here.iter().map(|decided| decided.outcome));
+    let answer = answer(checks, here, now_us);
+    if answer.allowed {
+        held.keep();
+    }
+    answer
+}
+
+/// What limits say that were decided here. Of others the store was not asked.
+fn answer(checks: &[Check<'_>], here: &[Option<Decided>], now_us: u64) -> Answer {
+    let store_us = here.iter().flatten().find_map(|decided| decided.store_us).unwrap_or(now_us);
+    let each = here.iter().zip(checks);
+    let outcomes =
+        each.clone().map(|(here, check)| here.map_or_else(|| unknown(check), |it| it.outcome));
+    let answer = Answer::new(store_us, false, outcomes);
     if !answer.allowed {
         return answer;
     }
-    held.keep();
-    let each = request.checks().iter().zip(here);
-    answer.dated(each.map(|(check, decided)| decided.charged_at_us(check)))
+    answer.dated(each.map(|(here, check)| here.and_then(|it| it.charged_at_us(check))))
 }
 
 /// What names the reservation that a request makes, if it makes one.
@@ -236,12 +285,7 @@ fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
     let allowed = check.cost == 0;
     let retry_after_us = Some(if allowed { 0 } else { us });
     let outcome = Outcome { allowed, retry_after_us, reset_after_us: us, ..unknown(check) };
-    Decided { outcome, ..untold(check) }
-}
-
-/// What a limit says of which the store was not asked.
-fn untold(check: &Check<'_>) -> Decided {
-    Decided { outcome: unknown(check), spent: None, store_us: None }
+    Decided { outcome, spent: None, store_us: None }
 }
 
 /// The numbers of a limit of which nothing was told: there is nothing left, or more.

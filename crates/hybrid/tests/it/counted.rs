@@ -35,11 +35,11 @@ async fn a_lease_is_drawn_and_given_back() {
     // One that is not busy is the store's.
     scene.ask(0, Check { key: "cold", ..scene.check() }).await.unwrap();
     assert_eq!((keys(node), calls(node, "draw")), ([0; 3], (0, 0)));
-    let asked = scene.common.0.calls();
+    let asked = scene.table().calls();
     scene.flood(PER_SECOND / 2, 1).await;
     assert_eq!(keys(node), [1, 0, 0]);
     let (drawn, failed) = calls(node, "draw");
-    let asked = u64::try_from(scene.common.0.calls() - asked).unwrap();
+    let asked = u64::try_from(scene.table().calls() - asked).unwrap();
     assert!(drawn > 1 && drawn <= asked && failed == 0, "{drawn} draws of {asked} calls");
     // What was just drawn lives for so long that it is found when nobody comes.
     while calls(node, "draw").0 == drawn {
@@ -64,7 +64,7 @@ async fn calls_without_an_answer_are_counted() {
     assert_eq!((keys(node), calls(node, "draw")), ([0, 1, 0], (1, 0)));
     for mood in [Mood::Refusing, Mood::Silent] {
         let (made, failed) = calls(node, "report");
-        scene.common.0.set(mood);
+        scene.table().set(mood);
         scene.ask(0, scene.check()).await.ok();
         pass(500_000).await;
         let (later, failed_later) = calls(node, "report");
@@ -83,7 +83,7 @@ async fn who_counts_says_how_many_there_are() {
     assert_eq!((keys(node), node.stats().nodes), ([0, 0, 1], Some(2)));
     let (counted, failed) = calls(node, "count");
     assert!((5..=6).contains(&counted) && failed == 0, "{counted} counts, {failed} failed");
-    scene.common.0.set(Mood::Refusing);
+    scene.table().set(Mood::Refusing);
     pass(3_000_000).await;
     let (_, failed) = calls(node, "count");
     assert!((2..=3).contains(&failed), "{failed} counts failed");

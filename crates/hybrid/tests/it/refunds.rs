@@ -10,8 +10,9 @@ use tollkeeper_core::{
 use tollkeeper_hybrid::Hybrid;
 use tollkeeper_memory::Settings;
 use tollkeeper_testkit::faulty::Mood;
+use tollkeeper_testkit::passing::Passing;
 
-use crate::store::{PER_SECOND, Passing, Scene};
+use crate::store::{PER_SECOND, Scene};
 
 const PERIOD_US: u64 = 100_000;
 
@@ -136,9 +137,9 @@ async fn a_part_is_told_once_though_the_next_one_cannot_be_asked() {
     let scene = synced(4);
     take(&scene, 1).await;
     take(&scene, 100).await;
-    scene.common.0.set(Mood::Partly);
+    scene.table().set(Mood::Partly);
     pass(20 * PERIOD_US).await;
-    scene.common.0.set(Mood::Well);
+    scene.table().set(Mood::Well);
     let shown = scene.common.inspect(Filter::default(), 9).await.unwrap();
     // A part has 250 in a second: 100 that were told once have flown in long ago.
     assert!(shown.iter().all(|entry| entry.ttl_us < 400_000), "{shown:?}");

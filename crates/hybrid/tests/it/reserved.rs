@@ -164,14 +164,14 @@ async fn without_the_store_nothing_is_reserved_and_a_settlement_can_come_again()
     let scene = shared(slow_bucket(), 2);
     rest().await;
     assert!(scene.reserve(0, 1, 100).await.unwrap().allowed);
-    scene.common.0.set(Mood::Refusing);
+    scene.table().set(Mood::Refusing);
     scene.reserve(0, 2, 100).await.unwrap_err();
     assert_eq!(scene.left(0).await, 400, "what was taken is put back");
     scene.settle(0, 1, 0).await.unwrap_err();
     scene.settle(1, 1, 0).await.unwrap_err();
     assert_eq!(scene.left(0).await, 400);
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "others go without it");
-    scene.common.0.set(Mood::Well);
+    scene.table().set(Mood::Well);
     assert_eq!(settled(scene.settle(0, 1, 0).await).reserved, 100);
     assert_eq!(scene.left(0).await, 499);
 }

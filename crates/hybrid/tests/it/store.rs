@@ -8,39 +8,35 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
 use tollkeeper_core::{
-    About, Amended, Amendment, Answer, Check, Clock, Consistency, Entry, Filter, Part, Quota, Rate,
-    Request, Store, StoreError,
+    About, Answer, Check, Clock, Consistency, Filter, Part, Quota, Rate, Request, Store, StoreError,
 };
 use tollkeeper_hybrid::Hybrid;
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_testkit::faulty::{FaultyStore, Mood};
 use tollkeeper_testkit::fleet::judge;
+use tollkeeper_testkit::passing::Passing;
 use tollkeeper_testkit::ready::Ready;
+use tollkeeper_testkit::relay::{Relay, Relayed};
 use tollkeeper_testkit::suite;
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The runtime's time.
-#[derive(Clone, Debug)]
-pub(crate) struct Passing(Instant);
-
-impl Clock for Passing {
-    fn now_us(&self) -> u64 {
-        1_700_000_000_000_000 + u64::try_from(self.0.elapsed().as_micros()).unwrap()
-    }
-
-    fn may_step_back(&self) -> bool {
-        false
-    }
-}
-
 pub(crate) type Table = FaultyStore<MemoryStore<Passing>>;
 
-/// A table that several processes share. Like a cluster, it decides together what lies together.
-#[derive(Clone, Debug)]
-pub(crate) struct Common(pub(crate) Arc<Table>);
+/// A table that several processes share.
+pub(crate) type Common = Relayed<Slotted>;
 
-impl Store for Common {
+/// Like a cluster, it decides together what lies together.
+#[derive(Clone, Debug)]
+pub(crate) struct Slotted(Arc<Table>);
+
+impl Relay for Slotted {
+    type To = Table;
+
+    fn to(&self) -> &Table {
+        &self.0
+    }
+
     async fn decide(&self, requests: &[Request<'_>]) -> Vec<Result<Answer, StoreError>> {
         for request in requests {
             let parts: Vec<Part> =
@@ -54,18 +50,6 @@ impl Store for Common {
         let slot =
             key.bytes().fold(0_u16, |slot, byte| slot.wrapping_mul(31).wrapping_add(byte.into()));
         Part { shard: 0, slot }
-    }
-
-    async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {
-        self.0.amend(amendments).await
-    }
-
-    async fn reset(&self, filter: Filter<'_>) -> Result<u64, StoreError> {
-        self.0.reset(filter).await
-    }
-
-    async fn inspect(&self, filter: Filter<'_>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.0.inspect(filter, most).await
     }
 }
 
@@ -93,15 +77,19 @@ pub(crate) const PER_SECOND: u64 = 1_000;
 
 impl Scene {
     pub(crate) fn new(nodes: u32) -> Self {
-        let clock = Passing(Instant::now());
+        let clock = Passing::new();
         let table = MemoryStore::new(Settings::default(), clock.clone());
-        let common = Common(Arc::new(FaultyStore::new(table)));
+        let common = Relayed(Slotted(Arc::new(FaultyStore::new(table))));
         let node = |nth| node(&common, &clock, Settings::default(), nth * 77_777_777);
         let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
         let quota = Quota::token_bucket(PER_SECOND, rate).unwrap();
         let consistency = Consistency::lease(&quota, nodes.into(), None).unwrap();
         let nodes = (0..nodes).map(node).collect();
         Self { clock, common, nodes, quota, consistency }
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        self.common.0.to()
     }
 
     pub(crate) fn check(&self) -> Check<'_> {
@@ -152,7 +140,7 @@ async fn a_hot_key_is_decided_here_and_never_over() {
     let later = admitted.iter().filter(|(at_us, _)| *at_us > 1_700_000_002_000_000).count();
     assert!(later >= 2_910, "{later} of 3000 in the last three seconds");
     // Eight periods a second, three processes, five seconds, and those with which it began.
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     assert!(calls <= 144 + 24, "{calls} calls for 50 000 requests");
 }
 
@@ -161,7 +149,7 @@ async fn below_the_limit_everybody_goes_and_few_wait() {
     let scene = Scene::new(2);
     let admitted = scene.flood(PER_SECOND * 7 / 10, 5).await;
     assert_eq!(admitted.len(), 3_500);
-    assert!(scene.common.0.calls() < 120, "{} calls", scene.common.0.calls());
+    assert!(scene.table().calls() < 120, "{} calls", scene.table().calls());
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +157,7 @@ async fn a_cold_key_is_the_stores() {
     let scene = Scene::new(2);
     for nth in 1..=20 {
         let answer = scene.ask(0, scene.check()).await.unwrap();
-        assert!(answer.allowed && scene.common.0.calls() == nth);
+        assert!(answer.allowed && scene.table().calls() == nth);
         assert_eq!(answer.outcomes()[0].limit, PER_SECOND, "what is told is the limit itself");
         advance(Duration::from_millis(200)).await;
     }
@@ -179,8 +167,8 @@ async fn a_cold_key_is_the_stores() {
 async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
     let scene = Scene::new(1);
     scene.flood(PER_SECOND / 2, 2).await;
-    scene.common.0.set(Mood::Refusing);
-    let calls = scene.common.0.calls() as u64;
+    scene.table().set(Mood::Refusing);
+    let calls = scene.table().calls() as u64;
     let (mut here, mut lost, mut news) = (0, 0, 0);
     for _ in 0..200 {
         // The draw fails while something is left, so that nobody waits for it.
@@ -195,10 +183,10 @@ async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
     }
     assert!(here > 0 && lost > 9 && here + lost == 200, "{here} admitted, {lost} not decided");
     // Whoever watches the store hears of each call that failed, and not of each request.
-    let failed = scene.common.0.calls() as u64 - calls;
+    let failed = scene.table().calls() as u64 - calls;
     assert!(news == failed && news > 0 && news < lost / 4, "{news} of {failed}, {lost} lost");
     // It is back, and so are they, by themselves.
-    scene.common.0.set(Mood::Well);
+    scene.table().set(Mood::Well);
     let admitted = scene.flood(PER_SECOND / 2, 2).await;
     assert!(admitted.len() > 900, "{} of 1000", admitted.len());
 }
@@ -206,7 +194,7 @@ async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_is_not_waited_for_longer_than_patience() {
     let scene = Scene::new(1);
-    scene.common.0.set(Mood::Silent);
+    scene.table().set(Mood::Silent);
     let begun = Instant::now();
     let mut under_way = Vec::new();
     for _ in 0..8 {
@@ -249,8 +237,8 @@ async fn what_is_denied_here_asks_nobody() {
     let many = Quota::fixed_window(1_000, 60_000_000).unwrap();
     let checks = [Check::new("many", &many, "hot", 1), scene.check()];
     let both = Request::new(checks, None).unwrap();
-    let calls = scene.common.0.calls();
-    scene.common.0.set(Mood::Refusing);
+    let calls = scene.table().calls();
+    scene.table().set(Mood::Refusing);
     for _ in 0..100 {
         let denied = scene.nodes[0].decide_one(&both).await.unwrap();
         assert_eq!(scene.nodes[0].decide_at_once(&both), Some(Ok(denied.clone())));
@@ -258,7 +246,7 @@ async fn what_is_denied_here_asks_nobody() {
         let other = denied.outcomes()[0];
         assert!(other.allowed && other.here, "as much or more may be left: {other:?}");
     }
-    assert_eq!(scene.common.0.calls(), calls, "{} were admitted before", admitted.len());
+    assert_eq!(scene.table().calls(), calls, "{} were admitted before", admitted.len());
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +275,7 @@ async fn who_waits_for_a_draw_is_let_go_by_a_reset_and_by_another_policy() {
         for _ in 0..3 {
             assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
         }
-        scene.common.0.set(Mood::Silent);
+        scene.table().set(Mood::Silent);
         let mut waits = Box::pin(scene.ask(0, scene.check()));
         for _ in 0..3 {
             assert!(
@@ -295,7 +283,7 @@ async fn who_waits_for_a_draw_is_let_go_by_a_reset_and_by_another_policy() {
             );
             tokio::task::yield_now().await;
         }
-        scene.common.0.set(Mood::Well);
+        scene.table().set(Mood::Well);
         if is_reset {
             scene.nodes[0].reset(Filter::default()).await.unwrap();
         } else {
@@ -315,7 +303,7 @@ async fn what_the_old_policy_drew_is_not_spent_by_the_new_one() {
     let mut scene = Scene::new(1);
     let mut first = Box::pin(scene.flood(PER_SECOND, 1));
     // Until units are on their way: they are drawn, and nobody has heard of it.
-    while scene.common.0.calls() < 4 {
+    while scene.table().calls() < 4 {
         assert!(poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending())).await);
         tokio::task::yield_now().await;
     }

@@ -43,7 +43,7 @@ async fn what_is_told_now_and_then_is_decided_here_and_paid_back() {
     assert!(excess <= 10 * PER_SECOND * PERIOD_US / 1_000_000, "{excess}");
     let units: u64 = admitted.iter().map(|(_, units)| units).sum();
     assert!((10 * PER_SECOND..=11 * PER_SECOND + excess).contains(&units), "{units}");
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     assert!(calls <= 4 * 10 * 10 + 4 * 5, "{calls} calls");
 }
 
@@ -65,9 +65,9 @@ async fn a_key_that_is_split_lies_in_its_parts() {
     let mut keys: Vec<_> = shown.iter().map(|entry| entry.key.as_str()).collect();
     keys.sort_unstable();
     assert_eq!(keys, ["hot#0", "hot#1", "hot#2", "hot#3"]);
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     assert_eq!(new.reset(filter).await.unwrap(), 4);
-    assert_eq!(scene.common.0.calls(), calls + 1, "each looks at every key");
+    assert_eq!(scene.table().calls(), calls + 1, "each looks at every key");
     assert_eq!(scene.common.inspect(Filter::default(), 9).await.unwrap()[0].limit, "other");
     scene.nodes[0].reset(filter).await.unwrap();
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed, "nothing is used any longer");
@@ -82,7 +82,7 @@ async fn a_cold_key_is_drawn_from_the_store_by_what_it_takes() {
         pass(500_000).await;
     }
     // A draw for each; and some told that there was nothing new.
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     assert!((20..=70).contains(&calls), "{calls} calls");
 }
 
@@ -93,26 +93,26 @@ async fn what_was_not_told_yet_is_given_back_here() {
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
     let check = Check { cost: 100, ..scene.check() };
     let before = scene.ask(0, check).await.unwrap().outcomes()[0].remaining;
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     let change = Change::Refund { units: 100, charged_at_us: Some(scene.clock.now_us()) };
     let Check { limit, quota, key, consistency, .. } = check;
     let refund = Amendment { limit, quota, key, consistency, change };
     scene.nodes[0].amend(&[refund]).await[0].as_ref().unwrap();
-    assert_eq!(scene.common.0.calls(), calls, "nobody was asked");
+    assert_eq!(scene.table().calls(), calls, "nobody was asked");
     let after = scene.ask(0, check).await.unwrap().outcomes()[0].remaining;
     assert_eq!(after, before);
     // What was told is the store's.
     pass(3 * PERIOD_US).await;
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     scene.nodes[0].amend(&[refund]).await[0].as_ref().unwrap();
-    assert!(scene.common.0.calls() > calls);
+    assert!(scene.table().calls() > calls);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_store_said_counts_for_two_periods() {
     let scene = synced(1, 1);
     scene.flood(PER_SECOND / 2, 1).await;
-    scene.common.0.set(Mood::Refusing);
+    scene.table().set(Mood::Refusing);
     let mut decided = 0;
     while scene.ask(0, scene.check()).await.is_ok() {
         decided += 1;
@@ -122,7 +122,7 @@ async fn what_the_store_said_counts_for_two_periods() {
     // What is known then, others begin with.
     let left = scene.nodes[0].left_per_mille(&scene.check()).unwrap();
     assert!((500..=1000).contains(&left), "{left}");
-    scene.common.0.set(Mood::Well);
+    scene.table().set(Mood::Well);
     pass(3 * PERIOD_US).await;
     assert!(scene.ask(0, scene.check()).await.is_ok());
 }
@@ -151,13 +151,13 @@ async fn each_has_its_part_of_what_is_shared_once_all_have_heard() {
     let outcome = answer.outcomes()[0];
     assert!(!answer.allowed && (1_000_000..=3_000_000).contains(&outcome.retry_after_us.unwrap()));
     pass(4_000_000).await;
-    let calls = scene.common.0.calls();
+    let calls = scene.table().calls();
     let admitted = scene.flood(10 * PER_SECOND, 10).await;
     assert_eq!(scene.over(&admitted), 0);
     let units: u64 = admitted.iter().map(|(_, units)| units).sum();
     assert!((98 * PER_SECOND / 10..=11 * PER_SECOND).contains(&units), "{units}");
     assert_eq!(scene.nodes[0].nodes(), Some(4));
-    let calls = scene.common.0.calls() - calls;
+    let calls = scene.table().calls() - calls;
     assert!(calls <= 4 * 2 * 11, "{calls} calls");
 }
 
@@ -166,13 +166,13 @@ async fn who_hears_nothing_of_the_others_does_not_serve() {
     let scene = shared(2);
     pass(5_000_000).await;
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
-    scene.common.0.set(Mood::Refusing);
+    scene.table().set(Mood::Refusing);
     pass(1_500_000).await;
     assert!(scene.ask(0, scene.check()).await.is_ok(), "what was heard still counts");
     pass(2_000_000).await;
     assert!(scene.ask(0, scene.check()).await.is_err());
     assert_eq!(scene.nodes[0].nodes(), Some(2), "as many as there were");
-    scene.common.0.set(Mood::Well);
+    scene.table().set(Mood::Well);
     pass(5_000_000).await;
     assert!(scene.ask(0, scene.check()).await.unwrap().allowed);
 }
@@ -190,7 +190,7 @@ async fn what_is_given_back_of_a_share_asks_nobody() {
     let change = Change::Refund { units: 1, charged_at_us: None };
     let refund = Amendment { limit, quota, key, consistency, change };
     scene.nodes[0].amend(&[refund]).await[0].as_ref().unwrap();
-    assert_eq!(scene.common.0.calls(), 0);
+    assert_eq!(scene.table().calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,7 +239,7 @@ async fn what_is_left_of_a_part_is_known_when_the_store_is_not_there() {
         scene.ask(0, Check { cost: PER_SECOND * 3 / 4, ..scene.check() }).await.unwrap().allowed
     );
     assert_eq!(scene.nodes[0].left_per_mille(&scene.check()), Some(250));
-    scene.common.0.set(Mood::Refusing);
+    scene.table().set(Mood::Refusing);
     pass(400_000).await;
     assert_eq!(scene.nodes[0].left_per_mille(&scene.check()), Some(650));
     pass(20_000_000).await;
