@@ -4,7 +4,7 @@
 //! An entry lies in its home group, or in the first group after it that had a place. So a search may
 //! end at a group with a free place, and whoever leaves draws those behind him forward.
 //!
-//! Of the groups that there can be some are in use, an eighth more at a time. The order of homes does not
+//! Of the groups that there can be some are in use, a seventh more at a time. The order of homes does not
 //! depend on their number. So a table that grows moves its entries from the last home to the first, a few
 //! with each new one (`grow`), and homes that were not reached yet go by the number that there was
 //! before.

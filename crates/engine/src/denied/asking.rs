@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tollkeeper_core::Answer;
 
 /// The most who wait for one caller; further ones ask for themselves.
-const MOST_WAITING: usize = 1024;
+const MOST_WAITING: usize = 16_384;
 
 /// Somebody's question, until it is answered or given up.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::group::{BYTES, Entry, WIDTH};
 const FEWEST: usize = 2;
 const OF_A_PAGE: usize = 4096 / BYTES;
 
-/// Homes that are moved at once. An eighth more groups have place for so many entries that four homes
+/// Homes that are moved at once. A seventh more groups have place for so many entries that four homes
 /// with each of them would do.
 pub(super) const STEP: usize = 16;
 
@@ -55,13 +55,13 @@ impl Groups<'_> {
         }
     }
 
-    /// An eighth more groups, or as many again where they are few; `None` if there are as many as can be.
+    /// A seventh more groups, more or less, or as many again where they are few; `None` if there are as many as can be.
     fn plan<T>(&self, beside: &mut Beside<T>) -> Option<Growth> {
         let from = self.in_use();
         // So the tables of a store grow at different times.
         let to = match 2 * from {
             doubled @ 0..=OF_A_PAGE => doubled.max(FEWEST),
-            _ => from + from * (100 + beside.random(60)) / 1024 + 1,
+            _ => from + from * (130 + beside.random(60)) / 1024 + 1,
         };
         (from < self.most).then_some(Growth { from, to: to.min(self.most), left: from })
     }
