@@ -53,7 +53,7 @@ const BAR_OF_ALONE: f64 = 1.05;
 
 /// Rounds at half of the load, and those that are not gone on with because of the machine: so late is
 /// who asks nobody, in microseconds, and so many there are at most.
-const HALF_ROUNDS: u64 = 30;
+const HALF_ROUNDS: usize = 30;
 const DISTURBED_US: f64 = 2_000.0;
 const MOST_DISTURBED: u64 = 90;
 
@@ -210,11 +210,11 @@ async fn half_load(server: &RedisServer, most_per_second: f64) -> Table {
     contestants.push(contestants::nobody());
     let asked = ASKED.map(|name| contestants.iter().find(|one| one.name == name).unwrap());
     let per_second = most_per_second / 2.0;
-    let bar = progress(HALF_ROUNDS);
+    let bar = progress(HALF_ROUNDS as u64);
     bar.set_message(format!("{per_second:.0} checks a second"));
     let mut samples = [const { Vec::new() }; ASKED.len()];
     let mut disturbed = 0;
-    while samples[0].len() < HALF_ROUNDS as usize {
+    while samples[0].len() < HALF_ROUNDS {
         let mut round = Vec::new();
         for one in asked {
             round.push(load::open(one, server.pid(), per_second, CALLS).await.of_one());

@@ -154,7 +154,7 @@ impl Denied {
             sent_us = guard.now_us();
             // What was denied at any moment since it came is denied.
             if let Some(answer) = self.find(checks, deadline.began_us(), sent_us) {
-                return Told::Denied(answer);
+                return Told::Denied(answer.into());
             }
             if waited.is_err() {
                 return Told::Nothing;

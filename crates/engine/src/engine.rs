@@ -355,7 +355,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         };
         let (lead, sent_us) = match turn {
             Told::Denied(answer) => {
-                return Ok(Decided { again: true, ..Decided::by_store(answer) });
+                return Ok(Decided { again: true, ..Decided::by_store(*answer) });
             }
             Told::Nothing => {
                 return self.decide_without(safety, ready, &request, part, deadline).await;

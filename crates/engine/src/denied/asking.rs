@@ -65,7 +65,7 @@ impl Drop for Waiting {
 #[derive(Debug)]
 pub(crate) enum Told {
     /// A denial.
-    Denied(Answer),
+    Denied(Box<Answer>),
     /// The deadline.
     Nothing,
     /// That he is to ask, and from when on that counts; for others too, if he leads.
