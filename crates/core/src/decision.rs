@@ -176,6 +176,45 @@ impl Answer {
     }
 }
 
+/// What a store says to a request that meets one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Single {
+    /// The store's time of the decision.
+    pub now_us: u64,
+    /// Whether anything was taken.
+    pub charged: bool,
+    /// The limit's numbers.
+    pub outcome: Outcome,
+}
+
+impl Single {
+    /// The same as the answer to any request.
+    #[must_use]
+    #[inline]
+    pub fn answer(self) -> Answer {
+        Answer::one(self.now_us, self.charged, self.outcome)
+    }
+
+    /// The request's own numbers, as its answer folds into.
+    #[must_use]
+    #[inline]
+    pub fn decision(&self) -> Decision {
+        let outcome = &self.outcome;
+        let allowed = !outcome.denies();
+        Decision {
+            allowed,
+            limit: outcome.limit,
+            remaining: outcome.remaining,
+            retry_after_us: if allowed { Some(0) } else { outcome.retry_after_us },
+            reset_after_us: outcome.reset_after_us,
+            delay_us: if outcome.shadow { 0 } else { outcome.delay_us },
+            charged_at_us: self.charged.then_some(self.now_us),
+            now_us: self.now_us,
+            binding: 0,
+        }
+    }
+}
+
 /// The request's own numbers: those of the limit that binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -272,6 +311,17 @@ mod tests {
         assert!(decision.allowed);
         assert_eq!(decision.retry_after_us, Some(0));
         assert_eq!(Answer::new(0, false, []).fold(), None);
+    }
+
+    #[test]
+    fn one_limit_by_itself_folds_into_the_same_numbers() {
+        for outcome in [allowed(10, 5), denied(Some(7)), denied(None)] {
+            for (shadow, charged) in [(false, false), (false, true), (true, false), (true, true)] {
+                let outcome = Outcome { shadow, delay_us: u64::from(outcome.allowed), ..outcome };
+                let single = Single { now_us: 3, charged, outcome };
+                assert_eq!(Some(single.decision()), single.answer().fold());
+            }
+        }
     }
 
     #[test]

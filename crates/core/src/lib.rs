@@ -29,7 +29,7 @@ pub use alone::{Alone, Hold};
 pub use check::{Check, Request, RequestError, Ticket, validate_key};
 pub use clock::{Clock, ManualClock};
 pub use consistency::{Consistency, Unsuited};
-pub use decision::{Answer, Decision, Outcome};
+pub use decision::{Answer, Decision, Outcome, Single};
 pub use describe::{Field, describe, describe_raw, state_name};
 pub use part::{Colocate, MAX_SHARDS, Part};
 pub use quota::{Bucket, InFlight, Leak, LeakMode, Quota, QuotaError, Window};

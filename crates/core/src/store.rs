@@ -11,7 +11,7 @@ use crate::algorithm::Algorithm;
 use crate::alone::Alone;
 use crate::check::{Check, Request};
 use crate::consistency::Consistency;
-use crate::decision::Answer;
+use crate::decision::{Answer, Single};
 use crate::part::Part;
 use crate::quota::Quota;
 use crate::state::State;
@@ -40,6 +40,14 @@ pub trait Store: Send + Sync {
     /// Decides one request without waiting, where the store can.
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
         let _ = request;
+        None
+    }
+
+    /// Decides a request of one limit without waiting and without its list, where the store has such
+    /// a way: the same decision as [`decide_at_once`](Self::decide_at_once). Not for `concurrency`,
+    /// whose permits need a name.
+    fn check_at_once(&self, check: &Check<'_>) -> Option<Result<Single, StoreError>> {
+        let _ = check;
         None
     }
 

@@ -6,10 +6,11 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::group::{BYTES, Group};
+use crate::group::{BYTES, Group, LINE_BYTES, Line};
 
-/// Words of a group.
+/// Words of a group, and of a line.
 const WORDS: usize = BYTES / size_of::<AtomicU64>();
+const OF_LINE: usize = LINE_BYTES / size_of::<AtomicU64>();
 
 pub(crate) struct Arena {
     words: Box<[AtomicU64]>,
@@ -31,11 +32,17 @@ impl Arena {
         Self { words, first }
     }
 
-    /// The group of a number; `None` if it has none.
+    /// The line of a number, of which each group has two; `None` if there is none.
+    #[inline]
+    pub(crate) fn line(&self, number: usize) -> Option<Line<'_>> {
+        let words = self.words.get(self.first + number * OF_LINE..)?;
+        words.first_chunk().map(Line::new)
+    }
+
+    /// The group of a number; `None` if there is none.
     #[inline]
     pub(crate) fn group(&self, number: usize) -> Option<Group<'_>> {
-        let words = self.words.get(self.first + number * WORDS..)?;
-        words.first_chunk().map(Group::new)
+        Some(Group::new([self.line(2 * number)?, self.line(2 * number + 1)?]))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Admission, Answer, Check, Clock, Outcome, Request, State, Step, StoreError, Ticket,
+    Admission, Answer, Check, Clock, Outcome, Request, State, StoreError, Ticket,
 };
 
 use crate::fingerprint::Fingerprint;
-use crate::group::Spot;
+use crate::group::Held;
 use crate::names::Names;
-use crate::packed::Stepped;
+use crate::packed::{Stepped, Taken};
 use crate::room::{Room, RoomMaker};
 use crate::shard::{Id, Keys, Reservation, Under};
 use crate::store::MemoryStore;
@@ -62,86 +62,136 @@ impl<C: Clock> MemoryStore<C> {
         if is_reservation(request) {
             return self.decide_all(clock, request, touched);
         }
+        let early = Early::read(clock);
         let id = self.table.id(check);
         // In both ways written down where it is to be, and not before.
-        match self.decide_known(clock, id, check) {
+        match self.take_known(clock, early, id, check) {
             Ok(checked) => Ok(checked.answer()),
-            Err(_) if !id.fingerprint.is_possible() => Err(too_long()),
-            Err(early) => {
-                let ticket = request.ticket();
-                Ok(self.decide_locked(clock, early, id, check, ticket, touched).answer())
-            }
+            Err(held) => self.decide_otherwise(clock, early, held, id, request, touched),
         }
     }
 
+    #[inline(never)]
+    fn decide_otherwise(
+        &self,
+        clock: &impl Clock,
+        early: Early,
+        held: Option<Held<'_>>,
+        id: Id,
+        request: &Request<'_>,
+        touched: &mut usize,
+    ) -> Result<Answer, StoreError> {
+        let [check] = request.checks() else { return self.decide_all(clock, request, touched) };
+        let stepped = held.and_then(|held| self.step_known(clock, early, held, check));
+        if let Some(checked) = stepped {
+            return Ok(checked.answer());
+        }
+        if !id.fingerprint.is_possible() {
+            return Err(too_long());
+        }
+        let ticket = request.ticket();
+        Ok(self.decide_locked(clock, early, id, check, ticket, touched).answer())
+    }
+
     /// Decides one limit that may be no request.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check(
         &self,
         clock: &impl Clock,
         check: &Check<'_>,
     ) -> Result<Checked, StoreError> {
+        let early = Early::read(clock);
         let id = self.table.id(check);
-        // What is known was a request. Who is not gets a check of its own, part by part, so that
-        // this one need not be written down.
-        self.decide_known(clock, id, check)
-            .or_else(|early| self.check_new(clock, early, id, Check { ..*check }))
+        match self.take_known(clock, early, id, check) {
+            Ok(checked) => Ok(checked),
+            // With a check of its own, part by part, so that this one need not be written down.
+            Err(held) => self.check_otherwise(clock, early, held, id, Check { ..*check }),
+        }
     }
 
     #[inline(never)]
-    fn check_new(
+    fn check_otherwise(
         &self,
         clock: &impl Clock,
         early: Early,
+        held: Option<Held<'_>>,
         id: Id,
         check: Check<'_>,
     ) -> Result<Checked, StoreError> {
+        // What is known was a request.
+        let stepped = held.and_then(|held| self.step_known(clock, early, held, &check));
+        if let Some(checked) = stepped {
+            return Ok(checked);
+        }
         match Request::new([check], None) {
             Ok(_) => Ok(self.decide_locked(clock, early, id, &check, None, &mut 0)),
             Err(error) => Err(StoreError::did_not_run(error.to_string())),
         }
     }
 
-    /// The short way for what is asked most: a known key whose state is in its group, in the quota's
-    /// own unit. If it is not, nothing was done but to read the clock.
+    /// The short way for what is asked most: a bucket of a known key, in the quota's own unit, has what
+    /// is asked for. If it is not so, nothing was done; the state is still locked if it was found.
+    ///
+    /// All of its result is made of numbers that are in registers: had any part of it been written
+    /// down before, it would be read again before it has arrived.
     #[inline(always)]
-    fn decide_known(
-        &self,
+    fn take_known<'a>(
+        &'a self,
         clock: &impl Clock,
+        early: Early,
         id: Id,
         check: &Check<'_>,
-    ) -> Result<Checked, Early> {
-        // The clock takes as long to read as the group to come.
-        let spot = self.table.spot(id);
-        let early = Early::read(clock);
+    ) -> Result<Checked, Option<Held<'a>>> {
+        let Some(held) = self.table.hold(id) else { return Err(None) };
         let now_us = |seen_us| early.now_us(clock, seen_us);
-        let Some((step, now_us)) = spot.and_then(|spot| self.step(spot, now_us, id, check)) else {
-            return Err(early);
+        let packed = held.state();
+        let unit = self.table.common.rows.unit(packed.row());
+        let Some(Taken { packed, now_us, remaining, reset_after_us }) =
+            unit.and_then(|unit| packed.take(check.quota, unit, check.cost, now_us))
+        else {
+            return Err(Some(held));
         };
+        held.set_state(packed);
+        drop(held);
         if turn::is_due() {
             self.sweep_next(now_us);
         }
-        let outcome = Outcome::of_step(check.quota, &step, check.shadow);
-        Ok(Checked { now_us, charged: step.written && outcome.allowed, outcome })
+        let outcome = Outcome {
+            allowed: true,
+            shadow: check.shadow,
+            limit: check.quota.limit(),
+            remaining,
+            retry_after_us: Some(0),
+            reset_after_us,
+            delay_us: 0,
+            here: false,
+        };
+        Ok(Checked { now_us, charged: true, outcome })
     }
 
+    /// A known key whose state is in its line, in the quota's own unit; `None` if it is not.
     #[inline(always)]
-    fn step(
+    fn step_known(
         &self,
-        spot: Spot<'_>,
-        now_us: impl Fn(u64) -> u64,
-        id: Id,
+        clock: &impl Clock,
+        early: Early,
+        held: Held<'_>,
         check: &Check<'_>,
-    ) -> Option<(Step, u64)> {
-        let held = spot.lock(id.fingerprint)?;
+    ) -> Option<Checked> {
         let packed = held.state();
         let unit = self.table.common.rows.unit(packed.row())?;
+        let now_us = |seen_us| early.now_us(clock, seen_us);
         let Stepped { step, packed, now_us } =
             packed.step(check.quota, unit, check.cost, now_us)?;
         if step.written {
             held.set_state(packed);
         }
-        Some((step, now_us))
+        drop(held);
+        if turn::is_due() {
+            self.sweep_next(now_us);
+        }
+        let outcome = Outcome::of_step(check.quota, &step, check.shadow);
+        Some(Checked { now_us, charged: step.written && outcome.allowed, outcome })
     }
 
     /// Sweeps the shard whose turn it is.

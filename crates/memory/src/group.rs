@@ -1,22 +1,22 @@
-//! Owns [`Group`]: four entries in two lines of the processor's cache, and the locks that guard them,
-//! each in its own line.
+//! Owns [`Line`]: two entries in a line of the processor's cache with the lock that guards them; and
+//! [`Group`]: two lines side by side.
 //!
-//! A decision on a known key needs these lines and nothing else. Their words are atomics, so that
-//! anybody may look before he has a lock; but what was seen counts only when it is seen again under
-//! it. Writing is for who holds the lock of the entry's line. Nobody waits for anything else while he
+//! A decision on a known key needs a line and nothing else, as a rule. It locks the line before it reads a
+//! word of it: so the line comes once, to be written to, and not a second time because it was only read
+//! at first.
+//!
+//! The words are atomics, so that anybody may look without a lock; but what was seen counts only when it is
+//! seen again under it. Writing is for who holds the lock. Nobody waits for anything else while he
 //! holds one, unless he holds the mutex of the group's shard as well; so nobody waits for ever.
 
-use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fingerprint::Fingerprint;
 use crate::packed::Packed;
 
-/// Entries in a group.
-pub(crate) const WIDTH: usize = 4;
-
-/// Entries that a lock guards: those of a line.
-const GUARDED: usize = 2;
+/// Entries in a line, which one lock guards, and in a group.
+pub(crate) const OF_LINE: usize = 2;
+pub(crate) const WIDTH: usize = 2 * OF_LINE;
 
 /// Words of an entry: a fingerprint, a state.
 const WORDS: usize = 4;
@@ -34,18 +34,20 @@ pub(crate) struct Entry {
     pub(crate) state: Packed,
 }
 
-/// The words of a group, which begin with a line. All of them 0 is a group with four free places.
-pub(crate) type Words = [AtomicU64; WIDTH * WORDS];
+/// The words of a line. All of them 0 is a line with two free places.
+pub(crate) type Words = [AtomicU64; OF_LINE * WORDS];
 
-/// Bytes of a group.
+/// Bytes of a line, and of a group.
+pub(crate) const LINE_BYTES: usize = 64;
 pub(crate) const BYTES: usize = 128;
 
-const _: () = assert!(size_of::<Words>() == BYTES);
+const _: () = assert!(size_of::<Words>() == LINE_BYTES);
+const _: () = assert!(WIDTH / OF_LINE * LINE_BYTES == BYTES);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Group<'a>(&'a Words);
+pub(crate) struct Line<'a>(&'a Words);
 
-impl<'a> Group<'a> {
+impl<'a> Line<'a> {
     #[inline]
     pub(crate) fn new(words: &'a Words) -> Self {
         Self(words)
@@ -53,7 +55,7 @@ impl<'a> Group<'a> {
 
     #[inline]
     fn word(self, slot: usize, word: usize) -> &'a AtomicU64 {
-        &self.0[slot * WORDS + word]
+        &self.0[slot % OF_LINE * WORDS + word]
     }
 
     #[inline]
@@ -64,20 +66,13 @@ impl<'a> Group<'a> {
     /// Under the lock: changes a word, and never the lock.
     #[inline]
     fn write(self, slot: usize, word: usize, value: u64) {
-        let locked = if word == 0 && slot.is_multiple_of(GUARDED) { LOCKED } else { 0 };
+        let locked = if word == 0 && slot == 0 { LOCKED } else { 0 };
         self.word(slot, word).store(value | locked, Ordering::Relaxed);
     }
 
-    /// The word with the lock of an entry.
     #[inline]
-    fn word_with_lock(self, slot: usize) -> &'a AtomicU64 {
-        self.word(slot / GUARDED * GUARDED, 0)
-    }
-
-    /// Locks an entry, and its neighbour in the line.
-    #[inline]
-    fn lock(self, slot: usize) {
-        let word = self.word_with_lock(slot);
+    fn lock(self) {
+        let word = &self.0[0];
         if word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
             wait(word);
         }
@@ -85,81 +80,46 @@ impl<'a> Group<'a> {
 
     /// Under the lock: gives it back.
     #[inline]
-    fn unlock(self, slot: usize) {
+    fn unlock(self) {
         // Nobody else writes this word, but for the lock's own bit.
-        let word = self.word_with_lock(slot);
+        let word = &self.0[0];
         word.store(word.load(Ordering::Relaxed) & !LOCKED, Ordering::Release);
     }
 
-    /// Locks all entries.
-    pub(crate) fn lock_all(self) {
-        (0..WIDTH).step_by(GUARDED).for_each(|slot| self.lock(slot));
+    /// Locks it, and keeps it locked if the entry of a fingerprint lies in it.
+    #[inline(always)]
+    pub(crate) fn hold(self, fingerprint: Fingerprint) -> Option<Held<'a>> {
+        self.lock();
+        let [_, high] = fingerprint.words();
+        // Not a branch, which could not be predicted.
+        let slot = usize::from(self.read(1, 1) == high);
+        let held = Held { line: self, slot };
+        (self.fingerprint(slot) == fingerprint).then_some(held)
     }
 
-    /// Gives all locks back.
-    pub(crate) fn unlock_all(self) {
-        (0..WIDTH).step_by(GUARDED).for_each(|slot| self.unlock(slot));
+    /// The same, if the entry seems to lie in it by half of its fingerprint.
+    #[inline(always)]
+    pub(crate) fn hold_if_seen(self, fingerprint: Fingerprint) -> Option<Held<'a>> {
+        let [_, high] = fingerprint.words();
+        let is_seen = (self.read(0, 1) == high) | (self.read(1, 1) == high);
+        if is_seen { self.hold(fingerprint) } else { None }
     }
 
     #[inline]
-    pub(crate) fn fingerprint(self, slot: usize) -> Fingerprint {
+    fn fingerprint(self, slot: usize) -> Fingerprint {
         Fingerprint::of_words([self.read(slot, 0) & !LOCKED, self.read(slot, 1)])
     }
 
-    /// In which place the entry of a fingerprint lies.
     #[inline]
-    pub(crate) fn find(self, fingerprint: Fingerprint) -> Option<usize> {
-        (0..WIDTH).find(|slot| self.fingerprint(*slot) == fingerprint)
-    }
-
-    /// In which place it seems to lie, by half of it. All of them are looked at, because a branch
-    /// between them could not be predicted.
-    #[inline]
-    pub(crate) fn spot(self, fingerprint: Fingerprint) -> Option<usize> {
-        let [_, high] = fingerprint.words();
-        let is_at = |slot: usize| self.read(slot, 1) == high;
-        let slot = select_unpredictable(is_at(1), 1, 0);
-        let slot = select_unpredictable(is_at(2), 2, slot);
-        let slot = select_unpredictable(is_at(3), 3, slot) % WIDTH;
-        is_at(slot).then_some(slot)
-    }
-
-    #[inline]
-    pub(crate) fn is_taken(self, slot: usize) -> bool {
-        self.read(slot, 1) != 0
-    }
-
-    /// Whether it has no free place. The first is taken first.
-    #[inline]
-    pub(crate) fn is_full(self) -> bool {
-        self.is_taken(WIDTH - 1)
-    }
-
-    #[inline]
-    pub(crate) fn state(self, slot: usize) -> Packed {
+    fn state(self, slot: usize) -> Packed {
         Packed::of_words([self.read(slot, 2), self.read(slot, 3)])
     }
 
-    /// Under the lock.
     #[inline]
-    pub(crate) fn set_state(self, slot: usize, state: Packed) {
+    fn set_state(self, slot: usize, state: Packed) {
         let [low, high] = state.words();
         self.write(slot, 2, low);
         self.write(slot, 3, high);
-    }
-
-    #[inline]
-    pub(crate) fn entry(self, slot: usize) -> Entry {
-        Entry { fingerprint: self.fingerprint(slot), state: self.state(slot) }
-    }
-
-    /// Under the lock.
-    #[inline]
-    pub(crate) fn set(self, slot: usize, Entry { fingerprint, state }: Entry) {
-        let [low, high] = fingerprint.words();
-        self.write(slot, 0, low);
-        self.write(slot, 1, high);
-        self.set_state(slot, state);
     }
 }
 
@@ -179,48 +139,113 @@ fn wait(word: &AtomicU64) {
     }
 }
 
-/// Where an entry seems to lie.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot<'a> {
-    group: Group<'a>,
-    slot: usize,
-}
-
-impl<'a> Spot<'a> {
-    #[inline]
-    pub(crate) fn new(group: Group<'a>, slot: usize) -> Self {
-        Self { group, slot }
-    }
-
-    /// Locks the entry, if it still lies there.
-    #[inline]
-    pub(crate) fn lock(self, fingerprint: Fingerprint) -> Option<Held<'a>> {
-        self.group.lock(self.slot);
-        let held = Held(self);
-        (self.group.fingerprint(self.slot) == fingerprint).then_some(held)
-    }
-}
-
 /// An entry under its lock.
 #[derive(Debug)]
-pub(crate) struct Held<'a>(Spot<'a>);
+pub(crate) struct Held<'a> {
+    line: Line<'a>,
+    slot: usize,
+}
 
 impl Held<'_> {
     #[inline]
     pub(crate) fn state(&self) -> Packed {
-        self.0.group.state(self.0.slot)
+        self.line.state(self.slot)
     }
 
     #[inline]
     pub(crate) fn set_state(&self, state: Packed) {
-        self.0.group.set_state(self.0.slot, state);
+        self.line.set_state(self.slot, state);
     }
 }
 
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.group.unlock(self.0.slot);
+        self.line.unlock();
+    }
+}
+
+/// Two lines, of which an entry may lie in either.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group<'a>([Line<'a>; WIDTH / OF_LINE]);
+
+impl<'a> Group<'a> {
+    #[inline]
+    pub(crate) fn new(lines: [Line<'a>; WIDTH / OF_LINE]) -> Self {
+        Self(lines)
+    }
+
+    pub(crate) fn lines(self) -> [Line<'a>; WIDTH / OF_LINE] {
+        self.0
+    }
+
+    /// The line of a place.
+    #[inline]
+    pub(crate) fn line(self, slot: usize) -> Line<'a> {
+        self.0[slot / OF_LINE % self.0.len()]
+    }
+
+    /// Locks all entries.
+    pub(crate) fn lock_all(self) {
+        self.0.into_iter().for_each(Line::lock);
+    }
+
+    /// Gives all locks back.
+    pub(crate) fn unlock_all(self) {
+        self.0.into_iter().for_each(Line::unlock);
+    }
+
+    #[inline]
+    pub(crate) fn fingerprint(self, slot: usize) -> Fingerprint {
+        self.line(slot).fingerprint(slot % OF_LINE)
+    }
+
+    /// In which place the entry of a fingerprint lies.
+    #[inline]
+    pub(crate) fn find(self, fingerprint: Fingerprint) -> Option<usize> {
+        (0..WIDTH).find(|slot| self.fingerprint(*slot) == fingerprint)
+    }
+
+    #[inline]
+    fn high(self, slot: usize) -> u64 {
+        self.line(slot).read(slot % OF_LINE, 1)
+    }
+
+    #[inline]
+    pub(crate) fn is_taken(self, slot: usize) -> bool {
+        self.high(slot) != 0
+    }
+
+    /// Whether it has no free place.
+    #[inline]
+    pub(crate) fn is_full(self) -> bool {
+        (0..WIDTH).all(|slot| self.is_taken(slot))
+    }
+
+    #[inline]
+    pub(crate) fn state(self, slot: usize) -> Packed {
+        self.line(slot).state(slot % OF_LINE)
+    }
+
+    /// Under the lock.
+    #[inline]
+    pub(crate) fn set_state(self, slot: usize, state: Packed) {
+        self.line(slot).set_state(slot % OF_LINE, state);
+    }
+
+    #[inline]
+    pub(crate) fn entry(self, slot: usize) -> Entry {
+        Entry { fingerprint: self.fingerprint(slot), state: self.state(slot) }
+    }
+
+    /// Under the lock.
+    #[inline]
+    pub(crate) fn set(self, slot: usize, Entry { fingerprint, state }: Entry) {
+        let [low, high] = fingerprint.words();
+        let (line, slot) = (self.line(slot), slot % OF_LINE);
+        line.write(slot, 0, low);
+        line.write(slot, 1, high);
+        line.set_state(slot, state);
     }
 }
 
@@ -240,8 +265,8 @@ mod tests {
 
     #[test]
     fn the_lock_is_in_no_fingerprint_and_no_state() {
-        let words = Words::default();
-        let group = Group::new(&words);
+        let words = <[Words; 2]>::default();
+        let group = Group::new([Line::new(&words[0]), Line::new(&words[1])]);
         let (one, other) = (fingerprint("one"), fingerprint("other"));
         let state = Packed::of_words([u64::MAX, u64::MAX]);
         group.lock_all();
@@ -250,11 +275,10 @@ mod tests {
         group.set(3, Entry { fingerprint: other, state });
         group.unlock_all();
         for (slot, name) in [(0, one), (3, other)] {
-            let held = Spot::new(group, slot).lock(name).unwrap();
+            let held = group.line(slot).hold(name).unwrap();
             assert_eq!((group.find(name), held.state()), (Some(slot), state));
-            assert_eq!(group.spot(name), Some(slot));
         }
-        assert!(Spot::new(group, 0).lock(other).is_none());
+        assert!(group.line(0).hold(other).is_none());
         group.lock_all();
         group.set(0, Entry::default());
         group.unlock_all();
@@ -263,15 +287,17 @@ mod tests {
 
     #[test]
     fn an_entry_is_seen_in_every_place() {
-        let words = Words::default();
-        let group = Group::new(&words);
+        let words = <[Words; 2]>::default();
+        let group = Group::new([Line::new(&words[0]), Line::new(&words[1])]);
         for slot in 0..WIDTH {
             let name = fingerprint(&slot.to_string());
-            assert!(!group.is_full() && group.spot(name).is_none());
+            assert!(!group.is_full() && group.line(slot).hold_if_seen(name).is_none());
             group.lock_all();
             group.set(slot, Entry { fingerprint: name, ..Entry::default() });
             group.unlock_all();
-            assert_eq!((group.spot(name), group.find(name)), (Some(slot), Some(slot)));
+            assert_eq!(group.find(name), Some(slot));
+            assert!(group.line(slot).hold_if_seen(name).is_some());
+            assert!(group.line((slot + OF_LINE) % WIDTH).hold_if_seen(name).is_none());
         }
         assert!(group.is_full());
     }
@@ -280,8 +306,8 @@ mod tests {
     #[test]
     fn one_at_a_time_holds_a_line() {
         const EACH: u64 = 20_000;
-        let words = Words::default();
-        let group = Group::new(&words);
+        let words = <[Words; 2]>::default();
+        let group = Group::new([Line::new(&words[0]), Line::new(&words[1])]);
         let name = fingerprint("one");
         group.lock_all();
         group.set(1, Entry { fingerprint: name, state: Packed::of_words([0, 0]) });
@@ -290,7 +316,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        let held = Spot::new(group, 1).lock(name).unwrap();
+                        let held = group.line(1).hold(name).unwrap();
                         let [low, high] = held.state().words();
                         assert_eq!(low, high);
                         held.set_state(Packed::of_words([low + 1, high + 1]));

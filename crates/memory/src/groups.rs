@@ -1,19 +1,21 @@
 //! Owns [`Groups`]: entries found by their fingerprint with one miss as a rule. It knows nothing of
 //! limits.
 //!
-//! An entry lies in its home group, or in the first group after it that had a place. So a search may
-//! end at a group with a free place, and whoever leaves draws those behind him forward.
+//! An entry lies in its home line, or beside it in the same group, or in the first group after it that had
+//! a place. So a search may end at a group with a free place, and whoever leaves draws those behind him
+//! forward.
 //!
 //! Of the groups that there can be some are in use, a seventh more at a time. The order of homes does not
 //! depend on their number. So a table that grows moves its entries from the last home to the first, a few
 //! with each new one (`grow`), and homes that were not reached yet go by the number that there was
 //! before.
 //!
-//! Anybody may look for an entry ([`Groups::spot`]), and what he finds he must find again under the
-//! group's lock. What comes, goes or moves does so under the shard's mutex, whose holder has the
+//! Anybody may look for an entry ([`Groups::hold`]), and what he finds he must find again under its
+//! line's lock. What comes, goes or moves does so under the shard's mutex, whose holder has the
 //! [`Beside`]; he also locks each group that he reads a state of or writes, and keeps it until
 //! [`Groups::release`]. So what he does is one step for everybody else.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -21,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::arena::Arena;
 use crate::fingerprint::Fingerprint;
-use crate::group::{Entry, Group, Spot, WIDTH};
+use crate::group::{Entry, Group, Held, Line, OF_LINE, WIDTH};
 use crate::packed::Packed;
 
 mod grow;
@@ -33,6 +35,9 @@ const TAKEN: usize = 78;
 
 /// Places whose notes are kept together.
 const NOTES: usize = 256;
+
+/// Lines of a group.
+const LINES: usize = WIDTH / OF_LINE;
 
 /// The groups of all shards of a store.
 #[derive(Debug)]
@@ -47,9 +52,9 @@ pub(crate) struct Land {
 /// whoever decides reads one of them, and they change only when a shard grows.
 #[derive(Debug, Default)]
 struct Extent {
-    /// How many there are. Homes from the edge on go by this number, those below it by what it was
+    /// How many lines they have. Homes from the edge on go by this number, those below it by what it was
     /// before. To who does not hold the mutex the three may seem not to belong together.
-    groups: AtomicU32,
+    lines: AtomicU32,
     before: AtomicU32,
     edge: AtomicU64,
 }
@@ -132,22 +137,34 @@ impl<'a> Groups<'a> {
     /// How many groups are in use.
     #[inline]
     fn in_use(&self) -> usize {
-        self.extent.groups.load(Ordering::Relaxed) as usize
+        self.extent.lines.load(Ordering::Relaxed) as usize / LINES
     }
 
     /// The group that is home to what belongs at `place`.
     #[inline]
     fn home(&self, place: u64) -> usize {
-        let Extent { groups, before, edge } = self.extent;
+        self.home_line(place) / LINES
+    }
+
+    /// The line of that group which it lies in if there is a place.
+    #[inline]
+    fn home_line(&self, place: u64) -> usize {
+        let Extent { lines, before, edge } = self.extent;
+        // Both are there at once; to choose one and then to load it would take longer.
+        let [lines, before] = [lines, before].map(|lines| lines.load(Ordering::Relaxed));
         let is_moved = place >= edge.load(Ordering::Relaxed);
-        let groups = if is_moved { groups } else { before };
-        let home = (u128::from(place) * u128::from(groups.load(Ordering::Relaxed))) >> 64;
-        usize::try_from(home).unwrap_or(0)
+        let lines = select_unpredictable(is_moved, lines, before);
+        usize::try_from((u128::from(place) * u128::from(lines)) >> 64).unwrap_or(0)
     }
 
     #[inline]
     fn group(&self, at: usize) -> Option<Group<'a>> {
         self.arena.group(self.first + at)
+    }
+
+    #[inline]
+    fn line(&self, at: usize) -> Option<Line<'a>> {
+        self.arena.line(LINES * self.first + at)
     }
 
     /// How many entries there is place for.
@@ -160,30 +177,30 @@ impl<'a> Groups<'a> {
         (beside.len + 1) * PLACES <= self.most * WIDTH * TAKEN
     }
 
-    /// Where an entry seems to lie that belongs at `place`. What seems not to be there may be.
+    /// Locks the entry that belongs at `place`, if it seems to be there. What seems not to be may be.
     #[inline(always)]
-    pub(crate) fn spot(self, fingerprint: Fingerprint, place: u64) -> Option<Spot<'a>> {
-        let at = self.home(place);
-        let home = self.group(at)?;
-        match home.spot(fingerprint) {
-            Some(slot) => Some(Spot::new(home, slot)),
-            None if home.is_full() => self.spot_beyond(fingerprint, at),
-            None => None,
+    pub(crate) fn hold(self, fingerprint: Fingerprint, place: u64) -> Option<Held<'a>> {
+        let home = self.home_line(place);
+        if let Some(held) = self.line(home)?.hold(fingerprint) {
+            return Some(held);
         }
+        let held = self.line(home ^ 1)?.hold_if_seen(fingerprint);
+        if held.is_some() { held } else { self.hold_beyond(fingerprint, home / LINES) }
     }
 
-    /// Goes on looking in the groups after a full one.
+    /// The same for what is not in its home group.
     #[inline(never)]
-    fn spot_beyond(self, fingerprint: Fingerprint, full: usize) -> Option<Spot<'a>> {
-        let mut at = full;
+    fn hold_beyond(self, fingerprint: Fingerprint, home: usize) -> Option<Held<'a>> {
+        let mut at = home;
         for _ in 0..self.in_use() {
-            at = self.after(at);
-            let group = self.group(at)?;
-            if let Some(slot) = group.spot(fingerprint) {
-                return Some(Spot::new(group, slot));
-            }
-            if !group.is_full() {
+            if !self.group(at)?.is_full() {
                 return None;
+            }
+            at = self.after(at);
+            for line in self.group(at)?.lines() {
+                if let Some(held) = line.hold_if_seen(fingerprint) {
+                    return Some(held);
+                }
             }
         }
         None
@@ -277,12 +294,14 @@ impl<'a> Groups<'a> {
         at
     }
 
-    /// Writes an entry to the first free place; there is always one.
+    /// Writes an entry to the first free place, from its home line on; there is always one.
     fn put<T>(&self, beside: &mut Beside<T>, entry: Entry, place: u64) -> usize {
-        let mut number = self.home(place);
+        let line = self.home_line(place);
+        let (mut number, first) = (line / LINES, line % LINES * OF_LINE);
         loop {
             let Some(group) = self.group(number) else { return 0 };
-            if let Some(slot) = (0..WIDTH).find(|slot| !group.is_taken(*slot)) {
+            let mut slots = (0..WIDTH).map(|nth| (first + nth) % WIDTH);
+            if let Some(slot) = slots.find(|slot| !group.is_taken(*slot)) {
                 self.lock(beside, number * WIDTH);
                 group.set(slot, entry);
                 return number * WIDTH + slot;
@@ -300,12 +319,9 @@ impl<'a> Groups<'a> {
     ) {
         let mut hole = at;
         loop {
-            // The first places of a group are taken first: the last one that is fills the hole.
-            let end = (hole / WIDTH + 1) * WIDTH;
-            let last = (hole..end).rev().find(|at| self.get(*at).is_some()).unwrap_or(hole);
-            if last != hole {
-                self.swap(beside, hole, last);
-                hole = last;
+            if let Some(moved) = self.next_from_beside(hole, &place) {
+                self.swap(beside, hole, moved);
+                hole = moved;
             }
             let Some(moved) = self.next_from_before(hole / WIDTH, &place) else { break };
             self.swap(beside, hole, moved);
@@ -314,6 +330,16 @@ impl<'a> Groups<'a> {
         self.set(beside, hole, Entry::default());
         beside.take_note(hole);
         beside.len -= 1;
+    }
+
+    /// An entry of the same group that the hole is in the home line of, and that lies in the other.
+    fn next_from_beside(&self, hole: usize, place: &impl Fn(Fingerprint) -> u64) -> Option<usize> {
+        let (group, line) = (hole / WIDTH, hole / OF_LINE);
+        let is_home = |at: &usize| {
+            at / OF_LINE != line
+                && self.get(*at).is_some_and(|it| self.home_line(place(it.fingerprint)) == line)
+        };
+        (group * WIDTH..(group + 1) * WIDTH).find(is_home)
     }
 
     /// The next entry behind the group of the hole whose home is that group or one before.

@@ -103,7 +103,7 @@ impl<'a> RoomMaker<'a> {
         if let Some((_, at)) = first
             && (expired || self.settings.when_full == WhenFull::Evict)
         {
-            shard.remove(at, common);
+            shard.remove(at);
             count(if expired { &self.counters.swept } else { &self.counters.evicted });
             return Room::Yes;
         }

@@ -34,11 +34,7 @@ impl Common {
     #[inline(always)]
     pub(crate) fn id(&self, limit: &str, algorithm: Algorithm, key: &str) -> Id {
         let fingerprint = self.fingerprinter.of(limit, algorithm, key);
-        Id { fingerprint, place: self.fingerprinter.place(fingerprint) }
-    }
-
-    fn places(&self) -> impl Fn(Fingerprint) -> u64 {
-        |fingerprint| self.fingerprinter.place(fingerprint)
+        Id { fingerprint, place: fingerprint.place() }
     }
 }
 
@@ -219,15 +215,15 @@ impl Keys<'_> {
     pub(crate) fn insert(&mut self, id: Id, key: &str, state: State, under: Under<'_>) {
         let entry = Entry { fingerprint: id.fingerprint, state: self.pack(state, under) };
         let names = || Names::new(under.limit, under.quota.algorithm(), key);
-        self.groups.insert(&mut self.inner.beside, entry, names, under.common.places());
+        self.groups.insert(&mut self.inner.beside, entry, names, Fingerprint::place);
     }
 
     /// Takes an entry away. Others may move.
-    pub(crate) fn remove(&mut self, at: usize, common: &Common) {
+    pub(crate) fn remove(&mut self, at: usize) {
         if let Some(place) = self.locked(at).and_then(|entry| entry.state.place()) {
             self.inner.wholes.remove(place);
         }
-        self.groups.remove(&mut self.inner.beside, at, common.places());
+        self.groups.remove(&mut self.inner.beside, at, Fingerprint::place);
     }
 
     /// When the state at `at` is as new; 0 if there is none.
@@ -251,7 +247,7 @@ impl Keys<'_> {
             let Some(at) = self.groups.next(beside, &mut left, budget, expired) else { break };
             if self.groups.locked(beside, at).is_some_and(|entry| expired(entry.state)) {
                 // Another entry may move here, and is looked at next.
-                self.remove(at, common);
+                self.remove(at);
             } else {
                 self.groups.pass(beside);
             }
@@ -290,7 +286,7 @@ impl Keys<'_> {
             }
             live += u64::from(self.expires_us(at, common) > now_us);
             // Another entry may move here, and is looked at next.
-            self.remove(at, common);
+            self.remove(at);
             self.groups.release(&mut self.inner.beside);
         }
         let reservations = self.reservations().remove_all(|entry| entry.names.match_filter(filter));

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tollkeeper_core::{
-    Amended, Amendment, Answer, Check, Clock, Entry, Filter, Request, Store, StoreError,
+    Amended, Amendment, Answer, Check, Clock, Entry, Filter, Request, Single, Store, StoreError,
 };
 
 use crate::amend::amend;
@@ -132,6 +132,15 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Result<Answer, StoreError>> {
         Some(self.decide_now(request))
+    }
+
+    #[inline]
+    fn check_at_once(&self, check: &Check<'_>) -> Option<Result<Single, StoreError>> {
+        Some(self.check_now(check).map(|Checked { now_us, charged, outcome }| Single {
+            now_us,
+            charged,
+            outcome,
+        }))
     }
 
     async fn amend(&self, amendments: &[Amendment<'_>]) -> Vec<Result<Amended, StoreError>> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use tollkeeper_core::{Check, Clock};
 
-use crate::group::Spot;
+use crate::group::Held;
 use crate::groups::Land;
 use crate::settings::Settings;
 use crate::shard::{Common, Id, Keys, Shard};
@@ -55,11 +55,11 @@ impl Table {
         low(id) & (self.shards.len() - 1)
     }
 
-    /// Where a known key seems to lie. `None` is nothing but a reason to take the mutex and look
+    /// The state of a known key, locked. `None` is nothing but a reason to take the mutex and look
     /// again.
     #[inline(always)]
-    pub(crate) fn spot(&self, id: Id) -> Option<Spot<'_>> {
-        self.land.shard(low(id)).spot(id.fingerprint, id.place)
+    pub(crate) fn hold(&self, id: Id) -> Option<Held<'_>> {
+        self.land.shard(low(id)).hold(id.fingerprint, id.place)
     }
 
     fn lock(&self, number: usize) -> Keys<'_> {

@@ -65,28 +65,29 @@ impl Debt {
     }
 
     /// Takes `cost` units if they fit, as `token_bucket` and `gcra` have it, and reads the numbers.
-    #[inline(always)]
+    #[inline]
     #[must_use]
-    pub fn take(self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
-        let (debt, full) = (self.at(bucket, now_us), bucket.full_debt());
-        let taken = cost.checked_mul(bucket.unit()).filter(|taken| *taken <= full);
-        let Some(debt) = taken.filter(|taken| debt <= full - taken).map(|taken| debt + taken)
-        else {
-            return self.deny(bucket, cost, now_us);
+    pub fn take(mut self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
+        let Some((taken, [remaining, reset_after_us])) = self.taken(bucket, cost, now_us) else {
+            let admission = super::token_bucket::admit(bucket, &self, cost, now_us);
+            return (self.step(bucket, admission, cost, now_us), self);
         };
-        let step = Step {
-            admission: Admission::NOW,
-            remaining: (full - debt) / bucket.unit(),
-            reset_after_us: until_drained_us(bucket, debt),
-            written: cost > 0,
-        };
-        let taken = Self { debt, unit: bucket.unit(), last_us: now_us };
-        (step, if cost > 0 { taken } else { self })
+        let written = cost > 0;
+        let step = Step { admission: Admission::NOW, remaining, reset_after_us, written };
+        (step, if written { taken } else { self })
     }
 
-    fn deny(mut self, bucket: &Bucket, cost: u64, now_us: u64) -> (Step, Self) {
-        let admission = super::token_bucket::admit(bucket, &self, cost, now_us);
-        (self.step(bucket, admission, cost, now_us), self)
+    /// What is owed when `cost` units were taken, what remains, and the time until nothing is owed; `None`
+    /// if they do not fit.
+    #[inline(always)]
+    #[must_use]
+    pub fn taken(&self, bucket: &Bucket, cost: u64, now_us: u64) -> Option<(Self, [u64; 2])> {
+        let full = bucket.full_debt();
+        let taken = cost.checked_mul(bucket.unit()).filter(|taken| *taken <= full)?;
+        let debt = Some(self.at(bucket, now_us)).filter(|debt| *debt <= full - taken)? + taken;
+        let remaining = (full - debt) / bucket.unit();
+        let numbers = [remaining, until_drained_us(bucket, debt)];
+        Some((Self { debt, unit: bucket.unit(), last_us: now_us }, numbers))
     }
 
     /// Charges what `admission` admitted, or anchors, and reads the numbers: all that follows an

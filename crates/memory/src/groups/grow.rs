@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Beside, Groups, NOTES};
+use super::{Beside, Groups, LINES, NOTES};
 use crate::fingerprint::Fingerprint;
 use crate::group::{BYTES, Entry, WIDTH};
 
@@ -79,7 +79,7 @@ impl Groups<'_> {
             let Some(group) = self.group(number) else { break };
             let is_full = group.is_full();
             self.lock(beside, number * WIDTH);
-            for slot in (0..WIDTH).take_while(|slot| group.is_taken(*slot)) {
+            for slot in (0..WIDTH).filter(|slot| group.is_taken(*slot)) {
                 moved.push(group.entry(slot));
                 group.set(slot, Entry::default());
                 notes.extend(beside.take_note(number * WIDTH + slot));
@@ -97,9 +97,9 @@ impl Groups<'_> {
         // The first place whose home was `first`.
         let edge = if first == 0 { 0 } else { ((first as u128) << 64).div_ceil(from as u128) };
         let edge = u64::try_from(edge).unwrap_or(0);
-        let number = |groups| u32::try_from(groups).unwrap_or(u32::MAX);
-        self.extent.before.store(number(from), Ordering::Relaxed);
-        self.extent.groups.store(number(to), Ordering::Relaxed);
+        let lines = |groups| u32::try_from(LINES * groups).unwrap_or(u32::MAX);
+        self.extent.before.store(lines(from), Ordering::Relaxed);
+        self.extent.lines.store(lines(to), Ordering::Relaxed);
         self.extent.edge.store(edge, Ordering::Relaxed);
         beside.allot_notes(to);
         for number in self.home(edge)..=self.home(last) {

@@ -34,12 +34,12 @@ impl Numbered {
     }
 
     fn find(&self, nth: u32) -> Option<usize> {
-        self.groups().find(self.of(nth), self.hasher.place(self.of(nth)))
+        self.groups().find(self.of(nth), self.of(nth).place())
     }
 
     fn insert(&self, beside: &mut Beside<u32>, nth: u32, state: Packed) {
         let entry = Entry { fingerprint: self.of(nth), state };
-        self.groups().insert(beside, entry, || nth, |one| self.hasher.place(one));
+        self.groups().insert(beside, entry, || nth, Fingerprint::place);
     }
 
     fn groups(&self) -> Groups<'_> {
@@ -88,7 +88,7 @@ fn steps_lose_nothing_and_move_few() {
         steps += 1;
         // Some leave while it grows.
         if nth % 4 == 0 {
-            groups.remove(&mut beside, keys.find(gone).unwrap(), |one| keys.hasher.place(one));
+            groups.remove(&mut beside, keys.find(gone).unwrap(), Fingerprint::place);
             map.changed(groups, &beside);
             groups.release(&mut beside);
             gone += 1;
@@ -97,7 +97,7 @@ fn steps_lose_nothing_and_move_few() {
             let at = keys.find(known).unwrap();
             assert_eq!(groups.get(at).unwrap().state, numbered(known));
             assert_eq!(beside.note(at), Some(&known));
-            assert!(groups.spot(keys.of(known), keys.hasher.place(keys.of(known))).is_some());
+            assert!(groups.hold(keys.of(known), keys.of(known).place()).is_some());
         }
     }
     assert!((200..2_000).contains(&steps), "{steps}");
@@ -114,8 +114,7 @@ fn others_count_in_it_meanwhile() {
     let (added, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let next = |state: Packed| Packed::of_words(state.words().map(|word| word + 1));
     let count = |nth: u32| {
-        let spot = groups.spot(keys.of(nth), keys.hasher.place(keys.of(nth)));
-        if let Some(held) = spot.and_then(|spot| spot.lock(keys.of(nth))) {
+        if let Some(held) = groups.hold(keys.of(nth), keys.of(nth).place()) {
             held.set_state(next(held.state()));
             return;
         }
