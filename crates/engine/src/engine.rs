@@ -24,8 +24,10 @@ use crate::verdict::{Decided, Inner, Verdict};
 mod admin;
 mod amend;
 mod apart;
+mod brief;
 mod judge;
 
+pub use brief::Brief;
 pub use judge::{Encounter, Judgement};
 
 /// Calls of one batch that are under way at once.
@@ -38,6 +40,8 @@ pub struct Engine<S, L = S> {
     policy: ArcSwap<Policy>,
     store: S,
     observer: Arc<dyn Observer>,
+    /// Whether it is anybody who hears.
+    is_heard: bool,
     safety: Option<Safety<L>>,
 }
 
@@ -81,7 +85,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// The same as [`new`](Engine::new), where the type of a local limiter has to be named.
     pub fn unguarded(policy: Policy, store: S) -> Self {
         let policy = ArcSwap::from_pointee(policy);
-        Self { policy, store, observer: Arc::new(Deaf), safety: None }
+        Self { policy, store, observer: Arc::new(Deaf), is_heard: false, safety: None }
     }
 
     /// Decides by `policy`, on a store that can fail. Each decision has the deadline of the
@@ -101,7 +105,8 @@ impl<S: Store, L: Store> Engine<S, L> {
         let denied = Arc::new(Denied::new());
         store.tell(Arc::new(Hearsay { denied: Arc::clone(&denied), timer }));
         let safety = Some(Safety { guards, fallback, denied });
-        Ok(Self { policy: ArcSwap::from_pointee(policy), store, observer, safety })
+        let policy = ArcSwap::from_pointee(policy);
+        Ok(Self { policy, store, observer, is_heard: false, safety })
     }
 
     /// The same engine, of which `observer` hears.
@@ -111,6 +116,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             safety.guards.observed(&observer);
         }
         self.observer = observer;
+        self.is_heard = true;
         self
     }
 

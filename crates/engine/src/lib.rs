@@ -28,7 +28,7 @@ mod verdict;
 
 pub use ask::{Ask, Target};
 pub use breaker::BreakerState;
-pub use engine::{Encounter, Engine, Judgement, Undecided};
+pub use engine::{Brief, Encounter, Engine, Judgement, Undecided};
 pub use error::{EngineError, ReloadError};
 pub use guard::{Health, MAX_IN_FLIGHT};
 pub use handle::{Handle, HandleError, HandleKind};

@@ -25,7 +25,7 @@ pub(crate) use index::Index;
 
 use apply::{Outcome, apply};
 use facts::Facts;
-use index::Effort;
+use index::{Effort, Entries};
 
 /// What a request meets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,14 +105,30 @@ impl Policy {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
+    #[inline]
     pub fn meet<R: RequestView + ?Sized>(&self, request: &R) -> Meeting {
-        self.meet_counted(request, &mut Effort::default())
+        let mut meeting = Meeting::default();
+        self.meet_into(request, &mut meeting);
+        meeting
     }
 
-    fn meet_counted<R: RequestView + ?Sized>(&self, request: &R, effort: &mut Effort) -> Meeting {
+    /// Adds to `meeting`, which should be empty, what a request meets. A meeting is large: this is
+    /// [`meet`](Self::meet) for whoever wants it written where it is to stay.
+    #[inline]
+    pub fn meet_into<R: RequestView + ?Sized>(&self, request: &R, meeting: &mut Meeting) {
+        self.meet_counted(request, meeting, &mut Effort::default());
+    }
+
+    #[inline]
+    fn meet_counted<R: RequestView + ?Sized>(
+        &self,
+        request: &R,
+        meeting: &mut Meeting,
+        effort: &mut Effort,
+    ) {
         let facts = Facts::new(request, self.client_ip().ipv6_prefix);
-        let mut meeting = Meeting::default();
-        for found in self.index().candidates(&facts, effort) {
+        let mut entries = Entries::new();
+        for found in self.index().candidates(&facts, effort, &mut entries) {
             let number = found.rule();
             let Some(rule) = self.rules().get(number) else { continue };
             match apply(rule, found.pattern(), &facts) {
@@ -126,7 +142,6 @@ impl Policy {
                 Outcome::Not(_) => {}
             }
         }
-        meeting
     }
 
     /// The checks of what a request meets: every limit of every rule, in the order of the file. A

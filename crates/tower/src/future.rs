@@ -12,10 +12,11 @@ use tollkeeper_core::Store;
 use tollkeeper_engine::Verdict;
 
 use crate::body::Body;
-use crate::headers::write;
+use crate::headers::{MOST_OF_A_STYLE, write};
 use crate::held::InFlight;
 use crate::layer::Shared;
 use crate::slow::{self, Slow};
+use crate::told::Told;
 
 pin_project! {
     /// The answer of a service that is protected.
@@ -32,6 +33,8 @@ pin_project! {
         Answered { response: Option<Response<Body<B>>> },
         // It is at the app, and no rule applies to it.
         Free { #[pin] going: F },
+        // It is at the app, and all that is left of its verdict are numbers.
+        Told { #[pin] going: F, told: Told },
         // It is at the app, by this verdict.
         Limited { #[pin] going: F, after: Option<After<S, L>> },
         // Something has to be waited for.
@@ -62,6 +65,11 @@ impl<F, B, E, S, L> ResponseFuture<F, B, E, S, L> {
 
     pub(crate) fn free(going: F) -> Self {
         Self { state: State::Free { going } }
+    }
+
+    #[inline]
+    pub(crate) fn told(going: F, told: Told) -> Self {
+        Self { state: State::Told { going, told } }
     }
 
     pub(crate) fn limited(
@@ -96,6 +104,12 @@ where
             StateProj::Free { going } => {
                 let answered = ready!(going.poll(context));
                 return Poll::Ready(answered.map(|it| it.map(|body| Body::of_app(body, None))));
+            }
+            StateProj::Told { going, told } => {
+                let mut response = ready!(going.poll(context))?;
+                response.headers_mut().reserve(MOST_OF_A_STYLE);
+                told.write(response.headers_mut());
+                return Poll::Ready(Ok(response.map(|body| Body::of_app(body, None))));
             }
             StateProj::Limited { going, after } => {
                 let response = ready!(going.poll(context))?;

@@ -6,36 +6,24 @@ use tollkeeper_core::Quota;
 use tollkeeper_engine::{LimitVerdict, Verdict};
 use tollkeeper_policy::HeaderStyle;
 
-use crate::number::number;
+use crate::told::Told;
 
-const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const REQUESTS_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
-const REQUESTS_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
-const REQUESTS_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
-const TOKENS_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
-const TOKENS_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
-const TOKENS_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
 
 /// The most headers of one style.
-const MOST_OF_A_STYLE: usize = 3;
+pub(crate) const MOST_OF_A_STYLE: usize = 3;
 
 /// Writes what a verdict says in each of `styles`, and, of a denial, when to come back.
 pub fn write(headers: &mut HeaderMap, styles: &[HeaderStyle], verdict: &Verdict) {
     headers.reserve(MOST_OF_A_STYLE * styles.len());
+    let decision = verdict.decision();
     for style in styles {
         match style {
-            HeaderStyle::Legacy => legacy(headers, verdict, true),
-            HeaderStyle::LegacyDelta => legacy(headers, verdict, false),
             HeaderStyle::Ietf => ietf(headers, verdict),
-            HeaderStyle::OpenAi => openai(headers, verdict),
-            _ => {}
+            style => Told::new(*style, decision, || verdict.cost()).write(headers),
         }
     }
-    let decision = verdict.decision();
     if !decision.allowed {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(us) = decision.retry_after_us {
@@ -48,15 +36,6 @@ pub fn write(headers: &mut HeaderMap, styles: &[HeaderStyle], verdict: &Verdict)
 #[must_use]
 pub fn seconds(us: u64) -> u64 {
     us.div_ceil(1_000_000)
-}
-
-fn legacy(headers: &mut HeaderMap, verdict: &Verdict, moment: bool) {
-    let decision = verdict.decision();
-    let from_us = if moment { decision.now_us } else { 0 };
-    let reset = seconds(from_us + decision.reset_after_us);
-    headers.insert(LEGACY_LIMIT, number(decision.limit));
-    headers.insert(LEGACY_REMAINING, number(decision.remaining));
-    headers.insert(LEGACY_RESET, number(reset));
 }
 
 /// One member for each limit that can deny, the one that binds first.
@@ -105,21 +84,5 @@ fn window_us(quota: &Quota) -> Option<u64> {
         | Quota::SlidingWindowLog(window)
         | Quota::SlidingWindowCounter(window) => Some(window.size_us()),
         _ => None,
-    }
-}
-
-/// Requests are the tightest limit that takes one unit a request; where the request's cost is
-/// something else, the same numbers are tokens.
-fn openai(headers: &mut HeaderMap, verdict: &Verdict) {
-    let decision = verdict.decision();
-    let (limit, remaining, reset) = match verdict.cost() {
-        0 | 1 => (REQUESTS_LIMIT, REQUESTS_REMAINING, REQUESTS_RESET),
-        _ => (TOKENS_LIMIT, TOKENS_REMAINING, TOKENS_RESET),
-    };
-    headers.insert(limit, decision.limit.into());
-    headers.insert(remaining, decision.remaining.into());
-    let text = format!("{}s", seconds(decision.reset_after_us));
-    if let Ok(value) = HeaderValue::try_from(text) {
-        headers.insert(reset, value);
     }
 }

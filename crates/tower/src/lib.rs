@@ -16,6 +16,7 @@ mod refusal;
 mod request;
 mod service;
 mod slow;
+mod told;
 mod unheard;
 
 pub use body::Body;

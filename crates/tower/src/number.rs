@@ -10,7 +10,7 @@ use http::HeaderValue;
 const KEPT: usize = 64;
 
 /// A number that was written, and its value if that was not the first time.
-struct Kept {
+pub(crate) struct Kept {
     number: u64,
     value: Option<HeaderValue>,
 }
@@ -20,20 +20,48 @@ thread_local! {
         const { RefCell::new([const { Kept { number: 0, value: None } }; KEPT]) };
 }
 
-/// A number as a header value.
-pub(crate) fn number(number: u64) -> HeaderValue {
-    // Where a thread ends it is written as any other.
-    LAST.try_with(|last| of(&mut last.borrow_mut(), number)).unwrap_or_else(|_| written(number))
+/// Writes numbers, each by [`Numbers::value`].
+#[inline]
+pub(crate) fn with_numbers(write: impl FnOnce(&mut Numbers<'_>)) {
+    let mut write = Some(write);
+    let kept = LAST.try_with(|last| {
+        if let Some(write) = write.take() {
+            write(&mut Numbers(Some(&mut last.borrow_mut())));
+        }
+    });
+    // Where a thread ends they are written as any other.
+    if let (Err(_), Some(write)) = (kept, write) {
+        write(&mut Numbers(None));
+    }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "any part of a number will do")]
-fn of(last: &mut [Kept; KEPT], number: u64) -> HeaderValue {
-    let kept = &mut last[number as usize % KEPT];
-    if kept.number == number {
-        return kept.value.get_or_insert_with(|| number.into()).clone();
+/// What a thread keeps.
+pub(crate) struct Numbers<'k>(Option<&'k mut [Kept; KEPT]>);
+
+impl Numbers<'_> {
+    /// A number as a header value.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "any part of a number will do")]
+    pub(crate) fn value(&mut self, number: u64) -> HeaderValue {
+        let Some(last) = &mut self.0 else { return written(number) };
+        let kept = &mut last[number as usize % KEPT];
+        match &kept.value {
+            Some(value) if kept.number == number => value.clone(),
+            _ => kept.anew(number),
+        }
     }
-    *kept = Kept { number, value: None };
-    written(number)
+}
+
+impl Kept {
+    /// The value of a number whose value is not kept: from now on, if it comes for the second time.
+    #[inline(never)]
+    fn anew(&mut self, number: u64) -> HeaderValue {
+        if self.number == number {
+            return self.value.insert(number.into()).clone();
+        }
+        *self = Self { number, value: None };
+        written(number)
+    }
 }
 
 /// In one piece of memory, which is not made to be shared.
@@ -50,8 +78,10 @@ mod tests {
     fn every_number_is_written_as_itself() {
         for turn in 0..3 {
             for nth in (0..1_000).chain([u64::MAX, u64::MAX - 64, 1_763_000_000 + turn]) {
-                assert_eq!(number(nth), nth.to_string(), "{turn}");
-                assert_eq!(number(nth), nth.to_string(), "{turn}");
+                with_numbers(|numbers| {
+                    assert_eq!(numbers.value(nth), nth.to_string(), "{turn}");
+                    assert_eq!(numbers.value(nth), nth.to_string(), "{turn}");
+                });
             }
         }
     }

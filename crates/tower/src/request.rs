@@ -16,16 +16,30 @@ const FEW_HEADERS: usize = 16;
 /// A request, by its parts. What rules seldom ask for is found when they do.
 #[derive(Clone, Debug)]
 pub struct HttpRequest<'a> {
-    method: &'a str,
-    path: &'a str,
-    query: Option<&'a str>,
-    host: Option<&'a str>,
+    line: Line<'a>,
     headers: &'a HeaderMap,
     noted: Noted<'a>,
     /// Whose word on the client's address counts.
     settings: &'a ClientIp,
     client: OnceCell<Option<Client>>,
     seen: Seen,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Line<'a> {
+    AsItCame { method: &'a Method, uri: &'a Uri },
+    Told { method: &'a str, path: &'a str, query: Option<&'a str>, host: Option<&'a str> },
+}
+
+impl<'a> Line<'a> {
+    /// The host, if it stands there: in HTTP/2 it does.
+    fn host(&self) -> Option<&'a str> {
+        match *self {
+            Self::AsItCame { uri, .. } => uri.authority().map(http::uri::Authority::as_str),
+            Self::Told { host, .. } => host,
+        }
+    }
 }
 
 /// What stands beside the request itself: who sent it, and what the app calls its route.
@@ -49,11 +63,13 @@ impl<'a> HttpRequest<'a> {
     }
 
     /// A request as a server handed it to the app.
+    #[inline]
     pub(crate) fn of<Q>(request: &'a Request<Q>, settings: &'a ClientIp) -> Self {
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         Self::noted(method, uri, headers, Noted::ByServer(request.extensions()), settings)
     }
 
+    #[inline]
     fn noted(
         method: &'a Method,
         uri: &'a Uri,
@@ -62,11 +78,7 @@ impl<'a> HttpRequest<'a> {
         settings: &'a ClientIp,
     ) -> Self {
         Self {
-            method: method.as_str(),
-            path: uri.path(),
-            query: uri.query(),
-            // In HTTP/2 the host stands in the URI.
-            host: uri.authority().map(http::uri::Authority::as_str),
+            line: Line::AsItCame { method, uri },
             headers,
             noted,
             settings,
@@ -106,31 +118,42 @@ impl<'a> HttpRequest<'a> {
             Some((path, query)) => (path, Some(query)),
             None => (path_and_query, None),
         };
-        Self { method, path, query, host: host.or(self.host), seen: Seen::AskedAbout, ..self }
+        let line = Line::Told { method, path, query, host: host.or(self.line.host()) };
+        Self { line, seen: Seen::AskedAbout, ..self }
     }
 }
 
 impl RequestView for HttpRequest<'_> {
     fn method(&self) -> Option<&str> {
-        Some(self.method)
+        Some(match self.line {
+            Line::AsItCame { method, .. } => method.as_str(),
+            Line::Told { method, .. } => method,
+        })
     }
 
     fn path(&self) -> Option<&str> {
-        Some(self.path)
+        Some(match self.line {
+            Line::AsItCame { uri, .. } => uri.path(),
+            Line::Told { path, .. } => path,
+        })
     }
 
     fn query(&self) -> Option<&str> {
-        self.query
+        match self.line {
+            Line::AsItCame { uri, .. } => uri.query(),
+            Line::Told { query, .. } => query,
+        }
     }
 
     fn host(&self) -> Option<&str> {
-        self.host.or_else(|| self.headers.get(header::HOST)?.to_str().ok())
+        self.line.host().or_else(|| self.headers.get(header::HOST)?.to_str().ok())
     }
 
     fn header(&self, name: &str) -> Option<&str> {
         str::from_utf8(self.header_line(name, 0)?).ok()
     }
 
+    #[inline]
     fn header_line(&self, name: &str, nth: usize) -> Option<&[u8]> {
         // Both are in lower case.
         let is_it = |known: &HeaderName| known.as_str() == name;

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 
 use http::{HeaderMap, Request, Response, header};
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Encounter, EngineError, Judgement, Verdict};
+use tollkeeper_engine::{Brief, Encounter, EngineError, Judgement, Undecided, Verdict};
+use tollkeeper_policy::Meeting;
 use tower_service::Service;
 
 use crate::body::Body;
@@ -21,6 +22,7 @@ use crate::layer::Shared;
 use crate::refusal::Refusal;
 use crate::request::HttpRequest;
 use crate::slow;
+use crate::told::{Telling, Told};
 
 /// A service that is protected.
 pub struct RateLimit<T, S, L = S> {
@@ -57,35 +59,86 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<Q>) -> Self::Future {
-        let shared = &self.shared;
-        let mut identity = Identity::unknown();
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
         // Only where the app is asked is the request taken apart.
-        if let Some(identify) = &shared.identify {
-            let (parts, body) = request.into_parts();
-            identity = identify(&parts);
-            request = Request::from_parts(parts, body);
+        match self.shared.identify.is_some() {
+            true => self.identify(request),
+            false => self.limit(request, &Identity::unknown()),
         }
-        let encounter = meet(shared, &request, &identity);
-        let verdict = match shared.engine.judge_at_once(encounter) {
-            Ok(judged) => match admitted(judged) {
-                Ok(verdict) => verdict,
-                Err(stopped) => {
-                    return ResponseFuture::answered(stopped.answer(shared, request.headers()));
-                }
-            },
-            Err(undecided) => {
-                let shared = Arc::clone(shared);
-                let inner = self.take_ready();
-                return ResponseFuture::slow(slow::judge(shared, inner, request, undecided));
+    }
+}
+
+impl<T, S, L> RateLimit<T, S, L> {
+    /// Limits a request by what the app knows of it, too.
+    #[inline(never)]
+    fn identify<Q, B>(
+        &mut self,
+        request: Request<Q>,
+    ) -> ResponseFuture<T::Future, B, T::Error, S, L>
+    where
+        T: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
+        T::Future: Send,
+        S: Store + fmt::Debug + 'static,
+        L: Store + fmt::Debug + 'static,
+        Q: Send + 'static,
+        B: Send + 'static,
+    {
+        let (parts, body) = request.into_parts();
+        let identify = self.shared.identify.as_ref();
+        let identity = identify.map_or_else(Identity::unknown, |identify| identify(&parts));
+        self.limit(Request::from_parts(parts, body), &identity)
+    }
+
+    /// Always inline: else the request is copied once more, and so is what becomes of it.
+    #[inline(always)]
+    fn limit<Q, B>(
+        &mut self,
+        request: Request<Q>,
+        identity: &Identity,
+    ) -> ResponseFuture<T::Future, B, T::Error, S, L>
+    where
+        T: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
+        T::Future: Send,
+        S: Store + fmt::Debug + 'static,
+        L: Store + fmt::Debug + 'static,
+        Q: Send + 'static,
+        B: Send + 'static,
+    {
+        match judge(&self.shared, &request, identity) {
+            Judged::Goes(told) => ResponseFuture::told(self.inner.call(request), told),
+            Judged::Whole(judged) => self.follow(request, judged),
+            Judged::Undecided(undecided) => {
+                let (shared, inner) = (Arc::clone(&self.shared), self.take_ready());
+                ResponseFuture::slow(slow::judge(shared, inner, request, undecided))
+            }
+        }
+    }
+
+    /// Does what a judgement says. Apart from the short way, which would carry its size along.
+    #[inline(never)]
+    fn follow<Q, B>(
+        &mut self,
+        mut request: Request<Q>,
+        judged: Result<Judgement, EngineError>,
+    ) -> ResponseFuture<T::Future, B, T::Error, S, L>
+    where
+        T: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
+        T::Future: Send,
+        S: Store + fmt::Debug + 'static,
+        L: Store + fmt::Debug + 'static,
+        Q: Send + 'static,
+        B: Send + 'static,
+    {
+        let shared = &self.shared;
+        let verdict = match admitted(judged) {
+            Ok(Some(verdict)) => verdict,
+            Ok(None) => return ResponseFuture::free(self.inner.call(request)),
+            Err(stopped) => {
+                return ResponseFuture::answered(stopped.answer(shared, request.headers()));
             }
         };
-        let Some(verdict) = verdict else {
-            return ResponseFuture::free(self.inner.call(request));
-        };
         if verdict.decision().delay_us > 0 {
-            let shared = Arc::clone(shared);
-            let inner = self.take_ready();
+            let (shared, inner) = (Arc::clone(shared), self.take_ready());
             return ResponseFuture::slow(Box::pin(slow::go(shared, inner, request, verdict)));
         }
         let held = hold(shared, &verdict, &mut request);
@@ -124,15 +177,39 @@ pub(crate) enum Stopped {
     Unable(String),
 }
 
-fn meet<S: Store, L: Store, Q>(
+/// What a request is told.
+enum Judged {
+    /// It goes, and nothing is left but to tell this.
+    Goes(Told),
+    Whole(Result<Judgement, EngineError>),
+    /// The store has to be waited for.
+    Undecided(Undecided),
+}
+
+#[inline]
+fn judge<S: Store, L: Store, Q>(
     shared: &Shared<S, L>,
     request: &Request<Q>,
     identity: &Identity,
-) -> Encounter {
-    let policy = shared.engine.policy();
-    let request = HttpRequest::of(request, policy.client_ip());
-    let meeting = policy.meet(&Identified { request, identity });
-    Encounter::new(policy, meeting)
+) -> Judged {
+    let engine = &shared.engine;
+    engine.with_policy(|policy| {
+        let request = HttpRequest::of(request, policy.client_ip());
+        let mut meeting = Meeting::default();
+        policy.meet_into(&Identified { request, identity }, &mut meeting);
+        let Some(telling) = Telling::by(policy.headers()) else {
+            let encounter = Encounter::new(Arc::clone(policy), meeting);
+            return match engine.judge_at_once(encounter) {
+                Ok(judged) => Judged::Whole(judged),
+                Err(undecided) => Judged::Undecided(undecided),
+            };
+        };
+        match engine.judge_briefly(policy, &mut meeting) {
+            Brief::Goes { decision, cost } => Judged::Goes(telling.tell(&decision, cost)),
+            Brief::Judged(judged) => Judged::Whole(judged),
+            Brief::Undecided(undecided) => Judged::Undecided(undecided),
+        }
+    })
 }
 
 /// What admits a request: nothing at all where no rule applies to it.

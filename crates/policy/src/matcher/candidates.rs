@@ -70,6 +70,11 @@ impl Candidates {
         }
     }
 
+    /// All of them in the order of the file, if every request can meet every one.
+    pub(super) fn all(&self) -> Option<&[Entry]> {
+        self.narrowed.is_none().then_some(&self.always)
+    }
+
     /// Adds those that the request can meet.
     pub(super) fn collect<R: RequestView + ?Sized>(&self, facts: &Facts<'_, R>, out: &mut Entries) {
         out.extend_from_slice(&self.always);

@@ -12,22 +12,26 @@ use crate::rule::{Rule, Source, host};
 pub(super) struct Facts<'r, R: ?Sized> {
     pub(super) request: &'r R,
     pub(super) ipv6_prefix: u8,
-    method: MethodBits,
+    method: OnceCell<MethodBits>,
     host: OnceCell<Option<Cow<'r, str>>>,
 }
 
 impl<'r, R: RequestView + ?Sized> Facts<'r, R> {
     pub(super) fn new(request: &'r R, ipv6_prefix: u8) -> Self {
-        let method = request.method().map_or(MethodBits::default(), MethodBits::of);
-        Self { request, ipv6_prefix, method, host: OnceCell::new() }
+        Self { request, ipv6_prefix, method: OnceCell::new(), host: OnceCell::new() }
     }
 
     /// Whether the method is one of a rule's.
     pub(super) fn has_method_of(&self, rule: &Rule) -> bool {
+        let methods = rule.hot().methods;
+        if methods.is_any() {
+            return true;
+        }
         let is_one = |method: &str| {
             rule.match_().methods().iter().any(|known| known.eq_ignore_ascii_case(method))
         };
-        match rule.hot().methods.has(self.method) {
+        let own = || self.request.method().map_or(MethodBits::default(), MethodBits::of);
+        match methods.has(*self.method.get_or_init(own)) {
             IsOne::Yes => true,
             IsOne::No => false,
             IsOne::Perhaps => self.request.method().is_some_and(is_one),

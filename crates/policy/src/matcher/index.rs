@@ -81,16 +81,23 @@ impl Index {
 
     /// The rules that a request can meet: their path is the request's, and so are their host or
     /// a header as far as these were used to find them.
-    pub(super) fn candidates<R: RequestView + ?Sized>(
-        &self,
+    ///
+    /// They are written to `entries`, unless they are the same for every request.
+    pub(super) fn candidates<'e, R: RequestView + ?Sized>(
+        &'e self,
         facts: &Facts<'_, R>,
         effort: &mut Effort,
-    ) -> Entries {
-        let mut entries = Entries::new();
-        self.anywhere.collect(facts, &mut entries);
-        self.walk(facts.request, effort, |found| found.collect(facts, &mut entries));
+        entries: &'e mut Entries,
+    ) -> &'e [Entry] {
+        if let Some(all) = self.anywhere.all().filter(|_| self.paths.is_empty()) {
+            effort.rules = all.len();
+            return all;
+        }
+        self.anywhere.collect(facts, entries);
+        self.walk(facts.request, effort, |found| found.collect(facts, entries));
         effort.rules = entries.len();
-        in_order(entries)
+        in_order(entries);
+        entries
     }
 
     /// The rules with paths that a request's path is one of.
@@ -98,7 +105,8 @@ impl Index {
         let mut entries = Entries::new();
         let mut effort = Effort::default();
         self.walk(facts.request, &mut effort, |found| found.collect_all(&mut entries));
-        in_order(entries)
+        in_order(&mut entries);
+        entries
     }
 
     fn walk<R: RequestView + ?Sized>(
@@ -124,8 +132,9 @@ impl Index {
 }
 
 /// Each rule once, by the first of its paths that matched.
-fn in_order(mut entries: Entries) -> Entries {
-    entries.sort_unstable();
-    entries.dedup_by_key(|entry| entry.rule);
-    entries
+fn in_order(entries: &mut Entries) {
+    if entries.len() > 1 {
+        entries.sort_unstable();
+        entries.dedup_by_key(|entry| entry.rule);
+    }
 }

@@ -34,22 +34,32 @@ pub(super) fn key<R: RequestView + ?Sized>(
     pattern: Option<usize>,
     facts: &Facts<'_, R>,
 ) -> Result<CompactString, usize> {
-    let parts = rule.key();
+    let parts = match rule.key() {
+        [] => return Ok(GLOBAL),
+        // As most keys are: nothing is put together.
+        [part] => {
+            return match value(part, rule, pattern, facts) {
+                Some(value) => Ok(alone(&value)),
+                None if rule.on_missing() == WhenMissing::Anonymous => Ok(ANONYMOUS.into()),
+                None => Err(0),
+            };
+        }
+        parts => parts,
+    };
     let mut out = CompactString::default();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             out.push('|');
         }
-        match value(part, rule, pattern, facts).filter(|value| !value.as_bytes().is_empty()) {
-            Some(value) => push(&mut out, &value, parts.len() > 1),
+        match value(part, rule, pattern, facts) {
+            Some(value) => push(&mut out, &value),
             None if rule.on_missing() == WhenMissing::Anonymous => out.push_str(ANONYMOUS),
             None => return Err(index),
         }
     }
-    match parts {
-        [] => Ok(GLOBAL),
-        _ if out.len() > MAX_KEY_BYTES => Ok(hashed(out.as_bytes())),
-        _ => Ok(out),
+    match out.len() > MAX_KEY_BYTES {
+        true => Ok(hashed(out.as_bytes())),
+        false => Ok(out),
     }
 }
 
@@ -58,11 +68,9 @@ pub(super) fn is_exempt(rule: &Rule, key: &str) -> bool {
     let exempt = rule.exempt();
     match rule.key() {
         [_] if key == ANONYMOUS => false,
-        [_] if key.starts_with(HASHED) => exempt.keys().iter().any(|known| {
-            let mut text = CompactString::default();
-            push(&mut text, &Value::Text(known.expose()), false);
-            text == key
-        }),
+        [_] if key.starts_with(HASHED) => {
+            exempt.keys().iter().any(|known| alone(&Value::Text(known.expose())) == key)
+        }
         _ => exempt.has_key(key),
     }
 }
@@ -93,7 +101,19 @@ impl Value<'_> {
     }
 }
 
+/// The value of a part; none that is empty.
+#[inline]
 fn value<'v, R: RequestView + ?Sized>(
+    part: &KeyPart,
+    rule: &'v Rule,
+    pattern: Option<usize>,
+    facts: &'v Facts<'_, R>,
+) -> Option<Value<'v>> {
+    found(part, rule, pattern, facts).filter(|value| !value.as_bytes().is_empty())
+}
+
+#[inline]
+fn found<'v, R: RequestView + ?Sized>(
     part: &KeyPart,
     rule: &'v Rule,
     pattern: Option<usize>,
@@ -139,14 +159,21 @@ fn address(ip: IpAddr, ipv6_prefix: u8) -> CompactString {
     out
 }
 
-fn push(out: &mut CompactString, value: &Value<'_>, escape: bool) {
-    let text = value.as_text().filter(|text| {
-        text.len() <= MAX_KEY_PART_BYTES && !text.starts_with(HASHED) && *text != ANONYMOUS
-    });
-    let Some(text) = text else {
+/// A value that is a key by itself.
+#[inline]
+fn alone(value: &Value<'_>) -> CompactString {
+    match usual(value) {
+        Some(text) => text.into(),
+        None => hashed(value.as_bytes()),
+    }
+}
+
+/// Adds a value to a key of several.
+fn push(out: &mut CompactString, value: &Value<'_>) {
+    let Some(text) = usual(value) else {
         return out.push_str(&hashed(value.as_bytes()));
     };
-    if !escape || !text.contains(['|', '\\']) {
+    if !text.contains(['|', '\\']) {
         return out.push_str(text);
     }
     for c in text.chars() {
@@ -155,6 +182,14 @@ fn push(out: &mut CompactString, value: &Value<'_>, escape: bool) {
         }
         out.push(c);
     }
+}
+
+/// The text of a value that stands for itself.
+#[inline]
+fn usual<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+    value.as_text().filter(|text| {
+        text.len() <= MAX_KEY_PART_BYTES && !text.starts_with(HASHED) && *text != ANONYMOUS
+    })
 }
 
 fn hashed(value: &[u8]) -> CompactString {

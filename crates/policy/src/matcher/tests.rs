@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Meeting;
 use super::index::Effort;
 use crate::limits::{MAX_PATH_SEGMENTS, MAX_RULES};
 use crate::policy::Policy;
@@ -13,7 +14,8 @@ fn parse(text: &str) -> Policy {
 
 fn effort(policy: &Policy, request: &impl RequestView) -> (usize, Effort) {
     let mut effort = Effort::default();
-    let meeting = policy.meet_counted(request, &mut effort);
+    let mut meeting = Meeting::default();
+    policy.meet_counted(request, &mut meeting, &mut effort);
     (meeting.met.len(), effort)
 }
 

@@ -32,10 +32,15 @@ impl MethodBits {
         methods.iter().fold(Self::default(), |all, method| Self(all.0 | Self::of(method).0))
     }
 
+    /// Whether there are none of them, which stands for every one.
+    pub(crate) fn is_any(self) -> bool {
+        self.0 == 0
+    }
+
     /// Whether one of these, or of all where there are none, is the one with this bit.
     pub(crate) fn has(self, one: Self) -> IsOne {
         match self.0 & one.0 {
-            _ if self.0 == 0 => IsOne::Yes,
+            _ if self.is_any() => IsOne::Yes,
             0 => IsOne::No,
             OTHER => IsOne::Perhaps,
             _ => IsOne::Yes,

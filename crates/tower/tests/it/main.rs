@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod brief;
 mod client_ip;
 mod layer;
 mod unheard;
