@@ -12,6 +12,8 @@ use crate::plan::{Plan, Spent};
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) plan: Plan,
+    /// Which one of all that were begun with.
+    pub(crate) number: u64,
     /// By what it is decided: another policy begins anew.
     pub(crate) quota: Quota,
     pub(crate) consistency: Consistency,

@@ -11,23 +11,23 @@
 //! It is a pure function of numbers; who calls does the calls. Times are of one clock that only goes
 //! forward, but for those that the store tells.
 
-use tollkeeper_core::Drawn;
 use tollkeeper_core::consistency::LEASE_PERIODS;
+use tollkeeper_core::{Drawn, Quota};
 
-use crate::demand::Demand;
+use crate::demand::{Count, Demand};
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
+use budget::Budget;
 
-/// A key is leased once so many units are asked for in a period, and until it is half as many.
+mod budget;
+
+/// A key is leased once so many requests come in a period, or are seen in an eighth of one, and until
+/// hardly any do.
 const PAYS: f64 = 4.0;
+const PAYS_NO_MORE: f64 = 1.0;
 
-/// Or once so many came in an eighth of one.
-const PAYS_AT_ONCE: u64 = 4;
-
-/// Calls that may be made sooner than one in a period, when demand grows.
-const SPARE_CALLS: f64 = 4.0;
-
-/// Calls in a period, in the long run.
-const CALLS: f64 = 1.1;
+/// Calls that only draws may make: the store is not asked for one request, and nothing is given back,
+/// if fewer could be made after that.
+const DRAWS: f64 = 4.0;
 
 /// A store that gave no answer is asked again after so long at most, however long a period is.
 const LOST_US: u64 = 1_000_000;
@@ -42,6 +42,26 @@ pub struct Terms {
     pub period_us: u64,
     /// Whether what is taken ends with the store's window.
     pub of_window: bool,
+    /// What flows in: one unit in so many parts, and so many parts in a microsecond. Into a window
+    /// nothing does.
+    unit: u64,
+    drain: u64,
+}
+
+impl Terms {
+    /// Those of a limit.
+    #[must_use]
+    pub fn new(quota: &Quota, period_us: u64) -> Self {
+        let of_window = matches!(quota, Quota::FixedWindow(_));
+        let flow = quota.bucket().map(|bucket| (bucket.unit(), bucket.drain()));
+        let (unit, drain) = flow.unwrap_or((1, 0));
+        Self { period_us, of_window, unit, drain }
+    }
+
+    /// How long units live that nothing else ends.
+    fn life_us(&self) -> u64 {
+        self.period_us.saturating_mul(LEASE_PERIODS)
+    }
 }
 
 /// Units that were taken together.
@@ -71,24 +91,24 @@ pub struct Lease {
     is_asking: bool,
     /// When the store may be asked again.
     next_us: u64,
-    /// How many calls may still be made, at `counted_us`.
-    calls: f64,
-    counted_us: u64,
+    budget: Budget,
+    /// When the store was last left to decide one request.
+    left_us: Option<u64>,
     /// How long a call takes.
     trip_us: u64,
     /// When the store's window ends, if it has windows.
     window_ends_us: u64,
-    /// Since when, and how many units have been spent: what the average does not know yet.
-    spent: u64,
+    /// Since when, and what has been spent: what the average does not know yet.
+    spent: Count,
     spent_since_us: u64,
 }
 
 impl Lease {
     /// A key that is asked for the first time.
     #[must_use]
-    pub fn new(now_us: u64) -> Self {
+    pub fn new(terms: &Terms, now_us: u64) -> Self {
         Self {
-            demand: Demand::new(now_us),
+            demand: Demand::new(now_us, terms.period_us / 4),
             asked_us: now_us,
             grants: [Grant::default(); GRANTS],
             is_hot: false,
@@ -96,11 +116,11 @@ impl Lease {
             is_lost: false,
             is_asking: false,
             next_us: now_us,
-            calls: SPARE_CALLS,
-            counted_us: now_us,
+            budget: Budget::new(now_us),
+            left_us: None,
             trip_us: 0,
             window_ends_us: 0,
-            spent: 0,
+            spent: Count::ZERO,
             spent_since_us: now_us,
         }
     }
@@ -112,23 +132,40 @@ impl Lease {
         if self.demand.see(cost, now_us, terms.period_us / 8) {
             self.weigh(terms, now_us);
         }
-        // So many in less than a period need no average.
-        let was_cold = !self.is_hot;
-        if was_cold && self.demand.seen() >= PAYS_AT_ONCE {
-            self.is_hot = true;
+        if self.is_hot {
+            self.again(terms, cost, now_us)
+        } else {
+            self.ask_cold(terms, cost, now_us)
         }
-        if !self.is_hot {
-            return Step { told: Told::Store, draw: None };
-        }
+    }
+
+    /// Decides one that was counted before: it has waited.
+    #[inline]
+    pub fn again(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
         let Some(spent) = self.spend(cost, now_us) else {
-            let step = self.empty(terms, cost, now_us);
-            // Nobody knows here what the store has left: it has decided the ones before.
-            let is_unknown = was_cold && matches!(step.told, Told::Denied { .. });
-            return if is_unknown { Step { told: Told::Store, ..step } } else { step };
+            return self.empty(terms, cost, now_us);
         };
         let is_low = self.is_low(spent.left);
         let draw = if is_low { self.draw(terms, spent.left, 1, now_us) } else { None };
         Step { told: Told::Admitted(spent), draw }
+    }
+
+    /// Decides one of a key that was not busy: the store does, or the key is busy from here on.
+    fn ask_cold(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        let store = |draw| Step { told: Told::Store, draw };
+        let is_busy = self.demand.seen().requests >= PAYS;
+        if !is_busy && self.budget.take(terms.period_us, DRAWS, now_us) {
+            self.left_us = Some(now_us);
+            return store(None);
+        }
+        self.is_hot = true;
+        let step = self.again(terms, cost, now_us);
+        // Nobody knows here what the store has left: it has decided the ones before.
+        let is_unknown = matches!(step.told, Told::Denied { .. });
+        match is_unknown && self.budget.take(terms.period_us, 0.0, now_us) {
+            true => store(step.draw),
+            false => step,
+        }
     }
 
     /// Takes `cost` of what is here, of that which ends first.
@@ -146,14 +183,14 @@ impl Lease {
             grant.units -= taken;
             owed -= taken;
         }
-        self.spent = self.spent.saturating_add(cost);
+        self.spent = self.spent.with(1.0, cost);
         Some(spent)
     }
 
     /// Puts `cost` units back that were spent, because the request was not admitted after all. Those
     /// that would have ended since are lost.
     pub fn put_back(&mut self, cost: u64, spent: Spent, now_us: u64) {
-        self.spent = self.spent.saturating_sub(cost);
+        self.spent = self.spent.with(-1.0, cost);
         if now_us >= spent.ends_us {
             return;
         }
@@ -171,9 +208,12 @@ impl Lease {
         }
     }
 
-    /// Takes a request back that is asked again.
-    pub fn unask(&mut self, cost: u64) {
+    /// Takes a request back that was asked at `asked_us` and is asked again.
+    pub fn unask(&mut self, cost: u64, asked_us: u64) {
         self.demand.unsee(cost);
+        if self.left_us.take_if(|left_us| *left_us == asked_us).is_some() {
+            self.budget.give_back();
+        }
     }
 
     /// What can be spent.
@@ -207,56 +247,56 @@ impl Lease {
 
     /// What to draw, if the store may be asked now.
     fn draw(&mut self, terms: &Terms, left: u64, least: u64, now_us: u64) -> Option<Draw> {
-        if self.is_asking || now_us < self.next_us || !self.may_call(terms, now_us) {
+        if self.is_asking || now_us < self.next_us {
+            return None;
+        }
+        if !self.budget.take(terms.period_us, 0.0, now_us) {
+            self.next_us = now_us.saturating_add(self.budget.wait_us(terms.period_us));
             return None;
         }
         self.is_asking = true;
-        let most = self.wanted(terms, now_us).saturating_sub(left).max(least).max(1);
+        let wanted = match self.is_lost {
+            // A store that gives no answer may draw all the same: then it is not much that is lost.
+            true => 0,
+            false => self.wanted(terms, now_us),
+        };
+        let most = wanted.saturating_sub(left).max(least).max(1);
         Some(Draw { most, least })
-    }
-
-    /// Counts a call, if there may be one.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn may_call(&mut self, terms: &Terms, now_us: u64) -> bool {
-        let periods = now_us.saturating_sub(self.counted_us) as f64 / terms.period_us as f64;
-        self.counted_us = now_us;
-        self.calls = (self.calls + periods * CALLS).min(SPARE_CALLS);
-        if self.calls < 1.0 {
-            let wait = (1.0 - self.calls) / CALLS * terms.period_us as f64;
-            self.next_us = now_us.saturating_add(whole(wait).max(1));
-            return false;
-        }
-        self.calls -= 1.0;
-        true
     }
 
     /// How many units are to be here: for a period, and for the time of two calls, and as many more
     /// as chance may bring.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn wanted(&self, terms: &Terms, now_us: u64) -> u64 {
-        let average = self.demand.in_us(terms.period_us);
-        // What the average does not know yet: of a time that is not too short to tell.
-        let at_rate = |units: u64, since_us: u64| {
-            let elapsed_us = now_us.saturating_sub(since_us).max(terms.period_us / 8).max(1);
-            units as f64 / elapsed_us as f64 * terms.period_us as f64
+        let larger = |one: Count, other: Count| if other.units > one.units { other } else { one };
+        // What the average does not know yet: at what rate units came and were spent, of a time that is long
+        // enough to tell. They may all have waited for a process that stood still; so it is a whole
+        // period as long as more can be asked for later, and the shorter the fewer calls are left.
+        let long_us = whole(self.budget.calls().max(1.0) * terms.period_us as f64 / 8.0);
+        let at_rate = |count: Count, since_us: u64| {
+            let elapsed_us = now_us.saturating_sub(since_us).max(long_us).max(1);
+            count.at_least().times(terms.period_us as f64 / elapsed_us as f64)
         };
+        let seen = self.demand.seen();
+        let came = larger(seen, at_rate(seen, self.demand.since_us()));
         let spent = at_rate(self.spent, self.spent_since_us);
-        let seen = at_rate(self.demand.seen(), self.demand.since_us());
-        let mut expected = average.max(spent).max(seen);
+        let average = self.demand.in_us(terms.period_us);
+        let mut expected = larger(larger(average, spent), came);
         if terms.of_window && self.window_ends_us > now_us {
             // What is not spent when the window ends is lost.
             let rest_us = self.window_ends_us - now_us;
-            expected *= (rest_us as f64 / terms.period_us as f64).clamp(0.25, 1.0);
+            let rest = (rest_us as f64 / terms.period_us as f64).clamp(0.25, 1.0);
+            expected = expected.times(rest);
         }
-        let trips = 2.0 * expected * self.trip_us as f64 / terms.period_us as f64;
-        whole(expected + trips + expected.sqrt())
+        let trips = 2.0 * expected.units * self.trip_us as f64 / terms.period_us as f64;
+        whole(expected.units + trips + expected.by_chance())
     }
 
     /// Whether it is time to draw more.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn is_low(&self, left: u64) -> bool {
-        !self.is_asking && (left as f64) < self.demand.in_us(2 * self.trip_us) + 1.0
+        !self.is_asking && (left as f64) < self.demand.in_us(2 * self.trip_us).units + 1.0
     }
 
     /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.
@@ -272,14 +312,15 @@ impl Lease {
         (self.is_asking, self.is_lost) = (false, false);
         let trip_us = now_us.saturating_sub(sent_us);
         self.trip_us = if self.trip_us == 0 { trip_us } else { (self.trip_us * 7 + trip_us) / 8 };
-        (self.spent, self.spent_since_us) = (0, now_us);
+        (self.spent, self.spent_since_us) = (Count::ZERO, now_us);
         self.is_short = drawn.units < asked.most;
         if self.is_short {
             self.next_us = now_us.saturating_add(about(terms.period_us, chance));
         }
-        let mut life_us = terms.period_us.saturating_mul(LEASE_PERIODS);
+        let mut life_us = terms.life_us();
         if terms.of_window {
-            life_us = life_us.min(drawn.reset_after_us);
+            // They count for all of their window, whoever spends them when.
+            life_us = drawn.reset_after_us;
             self.window_ends_us = sent_us.saturating_add(drawn.reset_after_us);
         }
         // Clocks do not run alike to the last.
@@ -291,7 +332,7 @@ impl Lease {
     pub fn failed(&mut self, terms: &Terms, now_us: u64, chance: u32) {
         (self.is_asking, self.is_lost) = (false, true);
         // What came to nothing is not to keep the next one from being made.
-        self.calls = (self.calls + 1.0).min(SPARE_CALLS);
+        self.budget.give_back();
         self.next_us = now_us.saturating_add(about(terms.period_us.min(LOST_US), chance));
     }
 
@@ -315,30 +356,47 @@ impl Lease {
 
     /// Whether the key is worth leasing, by the demand of now.
     fn weigh(&mut self, terms: &Terms, now_us: u64) {
-        let expected = self.demand.in_us(terms.period_us);
+        let expected = self.demand.in_us(terms.period_us).requests;
         if expected >= PAYS {
             self.is_hot = true;
-        } else if expected < PAYS / 2.0 && !self.is_asking && self.left(now_us) == 0 {
+        } else if expected < PAYS_NO_MORE && !self.is_asking && self.left(now_us) == 0 {
             (self.is_hot, self.is_short) = (false, false);
+            self.next_us = now_us;
         }
     }
 
     /// Looks after a key for which nobody may have come for a while: units that nobody wants are to
     /// be given back.
-    pub fn rest(&mut self, terms: &Terms, now_us: u64) -> [Grant; GRANTS] {
+    pub fn rest(&mut self, terms: &Terms, now_us: u64) -> Option<Grant> {
         let is_quiet = now_us.saturating_sub(self.asked_us) >= terms.period_us;
-        self.demand.see(0, now_us, terms.period_us / 8);
-        let mut idle = [Grant::default(); GRANTS];
-        if is_quiet && !self.is_asking {
-            for (grant, idle) in self.grants.iter_mut().zip(&mut idle) {
-                if grant.ends_us > now_us {
-                    *idle = *grant;
-                }
-                *grant = Grant::default();
-            }
-        }
+        self.demand.pass(now_us, terms.period_us / 8);
+        let idle = if is_quiet && !self.is_asking { self.idle(terms, now_us) } else { None };
         self.weigh(terms, now_us);
         idle
+    }
+
+    /// Takes out what is worth a call to give back. As much as has flown in since it was taken does not come
+    /// back: so of grants of several ages, those from one on of which most does, as if all were as old.
+    fn idle(&mut self, terms: &Terms, now_us: u64) -> Option<Grant> {
+        let comes_back = |grant: &Grant| {
+            let age_us = terms.life_us().saturating_sub(grant.ends_us - now_us);
+            let flown = u128::from(age_us) * u128::from(terms.drain) / u128::from(terms.unit);
+            u128::from(grant.units).saturating_sub(flown)
+        };
+        let live = |grant: &&Grant| grant.units > 0 && grant.ends_us > now_us;
+        let from = |nth: usize| {
+            let of_it = self.grants[nth..].iter().filter(live);
+            let oldest = self.grants[nth..].iter().find(live)?;
+            let at_us = of_it.clone().map(|grant| grant.at_us).min()?;
+            Some((nth, Grant { units: of_it.map(|grant| grant.units).sum(), at_us, ..*oldest }))
+        };
+        let all = (0..GRANTS).filter_map(from).filter(|(_, grant)| comes_back(grant) > 0);
+        let (nth, idle) = all.max_by_key(|(_, grant)| comes_back(grant))?;
+        if !self.budget.take(terms.period_us, DRAWS, now_us) {
+            return None;
+        }
+        self.grants[nth..].fill(Grant::default());
+        Some(idle)
     }
 
     /// Whether nothing would be lost by forgetting the key.

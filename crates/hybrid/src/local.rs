@@ -1,7 +1,7 @@
 //! The calls that local decisions need: units are drawn, told of and given back in the background.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -13,7 +13,7 @@ use tollkeeper_core::{
 
 use crate::keys::{Keys, Name, Named};
 use crate::known::{Known, Taken};
-use crate::plan::{Chore, Draw, Plan, Spent, Told};
+use crate::plan::{Chore, Draw, Plan, Spent, Step, Told};
 use crate::stats::{Calls, Kind};
 use crate::stored::part_key;
 use crate::sync::Report;
@@ -28,6 +28,8 @@ pub(crate) struct Local<S> {
     pub(crate) patience: Duration,
     pub(crate) calls: Calls,
     chance: AtomicU32,
+    /// How many keys were begun with.
+    begun: AtomicU64,
 }
 
 /// Whose calls are made, and by what.
@@ -37,18 +39,15 @@ struct Subject {
     /// What the store decides by.
     quota: Quota,
     consistency: Consistency,
-}
-
-impl Subject {
-    fn is_of(&self, known: &Known) -> bool {
-        known.consistency == self.consistency && self.consistency.stored(&known.quota) == self.quota
-    }
+    /// Which beginning of the key.
+    number: u64,
 }
 
 impl<S: Store + 'static> Local<S> {
     pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
         let (keys, calls) = (Keys::new(), Calls::default());
-        Self { store, clock, keys, patience, calls, chance: AtomicU32::new(chance) }
+        let (chance, begun) = (AtomicU32::new(chance), AtomicU64::new(0));
+        Self { store, clock, keys, patience, calls, chance, begun }
     }
 
     /// Decides a check, if it can be decided here.
@@ -63,42 +62,53 @@ impl<S: Store + 'static> Local<S> {
                 *known = anew;
             }
             let step = known.plan.ask(check.cost, now_us);
-            if let Some(draw) = step.draw
-                && !self.spawn_draw(check, known.plan.part(), draw, now_us)
-            {
-                known.plan.failed(false, now_us, 0);
-                if step.told == Told::Waits {
-                    return Taken::Lost { is_news: false };
-                }
-            }
-            match step.told {
-                Told::Admitted(spent) => known.admitted(check, spent, now_us),
-                Told::Denied { retry_after_us } => known.denied(check, retry_after_us, now_us),
-                Told::Waits => Taken::Waits(Arc::clone(&known.answered).notified_owned()),
-                Told::Store => Taken::Store,
-                Told::Lost => known.lost(),
-            }
+            self.told(known, check, step, now_us)
         });
         // One key too many to be known is the store's.
         taken.unwrap_or(Taken::Store)
     }
 
-    /// Decides a check that waited.
-    pub(crate) fn take_again(&self, check: &Check<'_>, now_us: u64) -> Taken {
+    /// Decides a check that waited. It may have to wait again: for what came there were too many.
+    pub(crate) fn take_again(self: &Arc<Self>, check: &Check<'_>, now_us: u64) -> Taken {
         let taken = self.keys.find(named(check), |known| {
-            let taken = match known.plan.spend(check.cost, now_us) {
-                Some(spent) => known.admitted(check, spent, now_us),
-                None if known.plan.is_lost() => known.lost(),
-                // It was begun anew meanwhile, or the answer took so long that it counts no more.
-                None if known.seen.is_none() || !known.plan.is_known(now_us) => Taken::Store,
-                None => {
-                    let retry_after_us = known.plan.retry_after_us(check.cost, now_us);
-                    known.denied(check, retry_after_us, now_us)
+            let is_same = known.quota == *check.quota && known.consistency == check.consistency;
+            // Another policy has begun anew with it.
+            let taken = match is_same {
+                true => {
+                    let step = known.plan.again(check.cost, now_us);
+                    self.told(known, check, step, now_us)
                 }
+                false => Taken::Store,
             };
             (taken, false)
         });
         taken.unwrap_or(Taken::Store)
+    }
+
+    /// Draws what is to be drawn; what the check is told.
+    #[inline]
+    fn told(
+        self: &Arc<Self>,
+        known: &mut Known,
+        check: &Check<'_>,
+        step: Step,
+        now_us: u64,
+    ) -> Taken {
+        if let Some(draw) = step.draw
+            && !self.spawn_draw(check, known, draw, now_us)
+        {
+            known.plan.failed(false, now_us, 0);
+            if step.told == Told::Waits {
+                return Taken::Lost { is_news: false };
+            }
+        }
+        match step.told {
+            Told::Admitted(spent) => known.admitted(check, spent, now_us),
+            Told::Denied { retry_after_us } => known.denied(check, retry_after_us, now_us),
+            Told::Waits => Taken::Waits(Arc::clone(&known.answered).notified_owned()),
+            Told::Store => Taken::Store,
+            Told::Lost => known.lost(),
+        }
     }
 
     /// Puts back what a check took, since the request does not go.
@@ -118,10 +128,10 @@ impl<S: Store + 'static> Local<S> {
         });
     }
 
-    /// Takes a check back that will be asked again.
-    pub(crate) fn unask(&self, check: &Check<'_>) {
+    /// Takes a check back that was asked at `asked_us` and will be asked again.
+    pub(crate) fn unask(&self, check: &Check<'_>, asked_us: u64) {
         self.keys.find(named(check), |known| {
-            known.plan.unask(check.cost);
+            known.plan.unask(check.cost, asked_us);
             ((), false)
         });
     }
@@ -181,6 +191,7 @@ impl<S: Store + 'static> Local<S> {
         let Check { quota, consistency, .. } = *check;
         Some(Known {
             plan: Plan::new(quota, consistency, now_us, self.chance())?,
+            number: self.begun.fetch_add(1, Ordering::Relaxed),
             quota: *quota,
             consistency,
             most_cost: consistency.most_cost(quota),
@@ -192,11 +203,18 @@ impl<S: Store + 'static> Local<S> {
     }
 
     /// Whether there is a runtime to draw in.
-    fn spawn_draw(self: &Arc<Self>, check: &Check<'_>, part: u8, draw: Draw, sent_us: u64) -> bool {
+    fn spawn_draw(
+        self: &Arc<Self>,
+        check: &Check<'_>,
+        known: &Known,
+        draw: Draw,
+        sent_us: u64,
+    ) -> bool {
         let Ok(runtime) = Handle::try_current() else { return false };
         let (local, consistency) = (Arc::clone(self), check.consistency);
         let (name, quota) = (Name::from(named(check)), consistency.stored(check.quota));
-        let subject = Subject { name, quota, consistency };
+        let (number, part) = (known.number, known.plan.part());
+        let subject = Subject { name, quota, consistency, number };
         runtime.spawn(async move { local.draw(subject, part, draw, sent_us).await });
         true
     }
@@ -248,7 +266,7 @@ impl<S: Store + 'static> Local<S> {
 
     /// Amends one or two parts of a key: what the first and the last have left.
     async fn amend(&self, subject: &Subject, changes: &[(u8, Change)]) -> Result<[Drawn; 2], Ran> {
-        let Subject { name, quota, consistency } = subject;
+        let Subject { name, quota, consistency, .. } = subject;
         let Named { limit, key, .. } = name.named();
         let keys: Vec<_> =
             changes.iter().map(|(part, _)| part_key(*consistency, key, *part)).collect();
@@ -281,9 +299,9 @@ impl<S: Store + 'static> Local<S> {
     /// Does something about a key, unless another policy has begun anew with it meanwhile: what
     /// came of calls by the old one is lost.
     fn find<R>(&self, subject: &Subject, work: impl FnOnce(&mut Known) -> R) -> Option<R> {
-        let found = self
-            .keys
-            .find(subject.name.named(), |known| (subject.is_of(known).then(|| work(known)), false));
+        let found = self.keys.find(subject.name.named(), |known| {
+            ((known.number == subject.number).then(|| work(known)), false)
+        });
         found.flatten()
     }
 
@@ -297,24 +315,23 @@ impl<S: Store + 'static> Local<S> {
             let now_us = local.clock.now_us();
             let rested = local.keys.find(subject.name.named(), |known| {
                 // What another policy decides by now has another task.
-                if !subject.is_of(known) {
+                if known.number != subject.number {
                     return (None, false);
                 }
-                let chores = known.plan.rest(now_us);
+                let chore = known.plan.rest(now_us);
                 let is_idle = known.plan.is_idle(now_us);
-                (Some((chores, is_idle)), is_idle)
+                (Some((chore, is_idle)), is_idle)
             });
-            let Some((chores, is_idle)) = rested.flatten() else { return };
-            for chore in chores {
-                match chore {
-                    Chore::Report(report) => local.report(&subject, report).await,
-                    Chore::GiveBack(grant) => {
-                        let charged_at_us = Some(grant.at_us);
-                        let change = Change::Refund { units: grant.units, charged_at_us };
-                        // If it fails, they are lost until they have flown in again.
-                        let _ = local.amend(&subject, &[(0, change)]).await;
-                    }
+            let Some((chore, is_idle)) = rested.flatten() else { return };
+            match chore {
+                Some(Chore::Report(report)) => local.report(&subject, report).await,
+                Some(Chore::GiveBack(grant)) => {
+                    let charged_at_us = Some(grant.at_us);
+                    let change = Change::Refund { units: grant.units, charged_at_us };
+                    // If it fails, they are lost until they have flown in again.
+                    let _ = local.amend(&subject, &[(0, change)]).await;
                 }
+                None => {}
             }
             if is_idle {
                 return;

@@ -1,6 +1,5 @@
 //! Owns `Plan`: what is planned for one key, in whichever way it is decided here.
 
-use smallvec::SmallVec;
 use tollkeeper_core::{Consistency, Drawn, Quota};
 
 use crate::lease::{self, Grant, Lease};
@@ -30,9 +29,8 @@ impl Plan {
     pub(crate) fn new(quota: &Quota, how: Consistency, now_us: u64, chance: u32) -> Option<Self> {
         match how {
             Consistency::Lease { period_us } => {
-                let of_window = matches!(quota, Quota::FixedWindow(_));
-                let terms = lease::Terms { period_us: period_us.into(), of_window };
-                Some(Self::Lease(Lease::new(now_us), terms))
+                let terms = lease::Terms::new(quota, period_us.into());
+                Some(Self::Lease(Lease::new(&terms, now_us), terms))
             }
             Consistency::Sync { period_us, parts } => {
                 let quota = how.stored(quota);
@@ -60,10 +58,10 @@ impl Plan {
     }
 
     /// Decides one that waited.
-    pub(crate) fn spend(&mut self, cost: u64, now_us: u64) -> Option<Spent> {
+    pub(crate) fn again(&mut self, cost: u64, now_us: u64) -> Step {
         match self {
-            Self::Lease(lease, _) => lease.spend(cost, now_us),
-            Self::Sync(synced, terms) => synced.spend(terms, cost, now_us),
+            Self::Lease(lease, terms) => lease.again(terms, cost, now_us),
+            Self::Sync(synced, terms) => synced.again(terms, cost, now_us),
         }
     }
 
@@ -78,9 +76,9 @@ impl Plan {
     }
 
     /// Takes a request back that is asked again.
-    pub(crate) fn unask(&mut self, cost: u64) {
+    pub(crate) fn unask(&mut self, cost: u64, asked_us: u64) {
         if let Self::Lease(lease, _) = self {
-            lease.unask(cost);
+            lease.unask(cost, asked_us);
         }
     }
 
@@ -89,14 +87,6 @@ impl Plan {
         match self {
             Self::Lease(lease, _) => lease.left(now_us),
             Self::Sync(synced, terms) => synced.left(terms, now_us),
-        }
-    }
-
-    /// When it may be worth for a request of `cost` to come again.
-    pub(crate) fn retry_after_us(&self, cost: u64, now_us: u64) -> u64 {
-        match self {
-            Self::Lease(lease, _) => lease.retry_after_us(now_us),
-            Self::Sync(synced, terms) => synced.retry_after_us(terms, cost, now_us),
         }
     }
 
@@ -128,15 +118,10 @@ impl Plan {
     }
 
     /// What is to be done, of a key for which nobody may have come for a while.
-    pub(crate) fn rest(&mut self, now_us: u64) -> SmallVec<[Chore; 3]> {
+    pub(crate) fn rest(&mut self, now_us: u64) -> Option<Chore> {
         match self {
-            Self::Lease(lease, terms) => {
-                let idle = lease.rest(terms, now_us).into_iter();
-                idle.filter(|grant| grant.units > 0).map(Chore::GiveBack).collect()
-            }
-            Self::Sync(synced, terms) => {
-                synced.report(terms, now_us).map(Chore::Report).into_iter().collect()
-            }
+            Self::Lease(lease, terms) => lease.rest(terms, now_us).map(Chore::GiveBack),
+            Self::Sync(synced, terms) => synced.report(terms, now_us).map(Chore::Report),
         }
     }
 
@@ -145,22 +130,6 @@ impl Plan {
         match self {
             Self::Lease(lease, _) => lease.is_idle(now_us),
             Self::Sync(synced, terms) => synced.is_idle(terms, now_us),
-        }
-    }
-
-    /// Whether there is anything to decide by.
-    pub(crate) fn is_known(&self, now_us: u64) -> bool {
-        match self {
-            Self::Lease(..) => true,
-            Self::Sync(synced, terms) => synced.is_known(terms, now_us),
-        }
-    }
-
-    /// Whether the store gave no answer when it was last asked.
-    pub(crate) fn is_lost(&self) -> bool {
-        match self {
-            Self::Lease(lease, _) => lease.is_lost(),
-            Self::Sync(synced, _) => synced.is_lost(),
         }
     }
 

@@ -120,6 +120,18 @@ impl Synced {
         Step { told: Told::Waits, draw: Some(Draw { most: cost, least: cost }) }
     }
 
+    /// Decides one that waited.
+    pub fn again(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        let told = match self.spend(terms, cost, now_us) {
+            Some(spent) => Told::Admitted(spent),
+            None if self.is_lost => Told::Lost,
+            // It was begun anew meanwhile, or the answer took so long that it counts no more.
+            None if self.current(terms, now_us).is_none() => Told::Store,
+            None => Told::Denied { retry_after_us: self.retry_after_us(terms, cost, now_us) },
+        };
+        Step { told, draw: None }
+    }
+
     /// Takes `cost`, if that much may be admitted.
     #[inline]
     pub fn spend(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Option<Spent> {

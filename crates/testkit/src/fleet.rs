@@ -25,7 +25,7 @@ mod world;
 
 pub use demand::{Bursts, Demand, Spread};
 pub use node::{Ask, AskId, Call, CallId, Calls, Node, Op, Reply, Telling, Told};
-pub use report::{Admission, Dated, Faults, Report, Served};
+pub use report::{Admission, Dated, Faults, Report, Served, Slice};
 pub use scenario::{
     Network, NodePlan, NodeSickness, NodeTrouble, Scenario, StorePlan, StoreSickness, StoreTrouble,
 };

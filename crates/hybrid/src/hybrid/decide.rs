@@ -122,13 +122,29 @@ impl<S: Store + 'static> Hybrid<S> {
             return None;
         }
         let now_us = self.local.clock.now_us();
+        if let [check] = request.checks() {
+            return self.decide_one_here(check, now_us);
+        }
         let (held, here) = self.take_all(request, now_us);
         if is_enough(&here) {
             return Some(told(request.checks(), &here, held, now_us));
         }
         // Whoever waits for the store asks for all of them again.
-        request.checks().iter().for_each(|check| self.local.unask(check));
+        request.checks().iter().for_each(|check| self.local.unask(check, now_us));
         None
+    }
+
+    /// The same for one limit, which is what most requests meet: there is nothing to hold for others.
+    #[inline]
+    fn decide_one_here(&self, check: &Check<'_>, now_us: u64) -> Option<Answer> {
+        let Taken::Decided(decided) = self.take(check, None, now_us) else {
+            self.local.unask(check, now_us);
+            return None;
+        };
+        let store_us = decided.store_us.unwrap_or(now_us);
+        let mut answer = Answer::one(store_us, false, decided.outcome);
+        answer.charged_at_us = decided.charged_at_us(check);
+        Some(answer)
     }
 
     /// Decides what lies here, and leaves the rest to whoever goes without the store. What is reserved
@@ -205,7 +221,7 @@ impl<S: Store + 'static> Hybrid<S> {
     ) -> Result<Option<Decided>, StoreError> {
         let mut now_us = self.local.clock.now_us();
         let mut taken = self.take(check, held.ticket, now_us);
-        if let Taken::Waits(answered) = taken {
+        while let Taken::Waits(answered) = taken {
             answered.await;
             now_us = self.local.clock.now_us();
             taken = self.local.take_again(check, now_us);

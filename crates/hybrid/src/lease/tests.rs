@@ -3,8 +3,9 @@
 use super::*;
 
 const PERIOD_US: u64 = 100_000;
-const TERMS: Terms = Terms { period_us: PERIOD_US, of_window: false };
-const WINDOW: Terms = Terms { of_window: true, ..TERMS };
+/// A thousand units a second, or a window.
+const TERMS: Terms = Terms { period_us: PERIOD_US, of_window: false, unit: 1_000, drain: 1 };
+const WINDOW: Terms = Terms { of_window: true, unit: 1, drain: 0, ..TERMS };
 
 fn drawn(units: u64, reset_after_us: u64) -> Drawn {
     Drawn { units, left: 0, reset_after_us, at_us: 5 }
@@ -12,7 +13,7 @@ fn drawn(units: u64, reset_after_us: u64) -> Drawn {
 
 /// A key that is busy, with so many units that were drawn at `now_us`.
 fn holding(terms: &Terms, units: u64, now_us: u64) -> Lease {
-    let mut lease = Lease::new(now_us);
+    let mut lease = Lease::new(terms, now_us);
     let draw = loop {
         let step = lease.ask(terms, 1, now_us);
         if let Some(draw) = step.draw {
@@ -26,12 +27,69 @@ fn holding(terms: &Terms, units: u64, now_us: u64) -> Lease {
 
 #[test]
 fn a_key_that_is_not_busy_is_the_stores() {
-    let mut lease = Lease::new(0);
+    let mut lease = Lease::new(&TERMS, 0);
     for nth in 1..100 {
-        let step = lease.ask(&TERMS, 1, nth * PERIOD_US / 2);
+        let step = lease.ask(&TERMS, 1, nth * PERIOD_US);
         assert_eq!(step, Step { told: Told::Store, draw: None });
     }
-    assert!(lease.is_idle(100 * PERIOD_US));
+    assert!(lease.is_idle(101 * PERIOD_US));
+}
+
+/// Two requests in a period are too few to be leased by their number, and too many to ask for each.
+#[test]
+fn whoever_comes_and_however_the_store_is_not_called_oftener_than_it_may_be() {
+    for every_us in [1_000, 9_000, 30_000, 50_000, 70_000, 95_000, 250_000] {
+        for most_units in [0, 1, 1_000] {
+            let mut lease = Lease::new(&TERMS, 0);
+            let (mut calls, mut admitted, mut asked) = (0, 0, 0);
+            for now_us in (0..100 * PERIOD_US).step_by(every_us) {
+                // Long pauses, in which units are given back.
+                if now_us / PERIOD_US % 10 > 6 {
+                    calls += u64::from(lease.rest(&TERMS, now_us).is_some());
+                    continue;
+                }
+                asked += 1;
+                let step = lease.ask(&TERMS, 1, now_us);
+                calls += u64::from(step.told == Told::Store) + u64::from(step.draw.is_some());
+                let mut told = step.told;
+                if let Some(draw) = step.draw {
+                    let units = draw.most.min(most_units);
+                    lease.granted(&TERMS, &drawn(units, 0), draw, now_us, now_us, 0);
+                    if told == Told::Waits {
+                        told = lease.again(&TERMS, 1, now_us).told;
+                    }
+                }
+                admitted += u64::from(matches!(told, Told::Admitted(_) | Told::Store));
+            }
+            assert!(calls <= 8 + 110, "every {every_us}, {most_units} units: {calls} calls");
+            let is_rich = most_units == 1_000;
+            assert!(!is_rich || admitted * 1_000 >= asked * 995, "{admitted} of {asked}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_asked_again_is_one_call() {
+    let mut lease = Lease::new(&TERMS, 0);
+    for now_us in 0..100 {
+        assert_eq!(lease.ask(&TERMS, 1, now_us).told, Told::Store, "the first of {now_us}");
+        lease.unask(1, now_us);
+    }
+    assert_eq!((0..4).filter(|_| lease.ask(&TERMS, 1, 100).told == Told::Store).count(), 3);
+}
+
+/// What was let wait for a draw was denied if that was too small, though the store had more.
+#[test]
+fn who_waited_in_vain_waits_for_more() {
+    let mut lease = Lease::new(&TERMS, 0);
+    let draw = (0..).find_map(|_| lease.ask(&TERMS, 1, 0).draw).unwrap();
+    (0..500).for_each(|_| assert_eq!(lease.ask(&TERMS, 1, 10).told, Told::Waits));
+    lease.granted(&TERMS, &drawn(draw.most, 0), draw, 0, 400, 0);
+    let steps: Vec<Step> = (0..501).map(|_| lease.again(&TERMS, 1, 400)).collect();
+    let waiting = steps.iter().filter(|step| step.told == Told::Waits).count() as u64;
+    assert_eq!(waiting, 501 - draw.most);
+    let more: Vec<Draw> = steps.iter().filter_map(|step| step.draw).collect();
+    assert!(more.len() == 1 && more[0].most >= waiting, "{more:?}");
 }
 
 #[test]
@@ -86,7 +144,7 @@ fn a_limit_that_is_exceeded_is_asked_for_once_in_a_period() {
 
 #[test]
 fn who_comes_while_units_are_on_their_way_waits_for_them() {
-    let mut lease = Lease::new(0);
+    let mut lease = Lease::new(&TERMS, 0);
     let steps: Vec<Step> = (0..9).map(|_| lease.ask(&TERMS, 1, 0)).collect();
     let draws: Vec<Draw> = steps.iter().filter_map(|step| step.draw).collect();
     assert_eq!(draws.len(), 1, "{steps:?}");
@@ -109,8 +167,8 @@ fn without_a_store_what_is_left_is_spent_and_then_it_is_said() {
 /// were several.
 #[test]
 fn a_store_that_gave_no_answer_is_asked_again_within_seconds() {
-    let terms = Terms { period_us: 3_600_000_000, of_window: false };
-    let mut lease = Lease::new(0);
+    let terms = Terms { period_us: 3_600_000_000, ..TERMS };
+    let mut lease = Lease::new(&terms, 0);
     let mut draws = 0;
     for now_us in (0..20_000_000).step_by(10_000) {
         if lease.ask(&terms, 1, now_us).draw.is_some() {
@@ -123,15 +181,55 @@ fn a_store_that_gave_no_answer_is_asked_again_within_seconds() {
 
 #[test]
 fn what_nobody_wants_is_given_back_and_the_key_forgotten() {
-    let mut lease = holding(&TERMS, 50, 0);
-    assert_eq!(lease.rest(&TERMS, PERIOD_US - 1), [Grant::default(); GRANTS]);
+    let mut lease = holding(&TERMS, 500, 0);
+    assert_eq!(lease.rest(&TERMS, PERIOD_US - 1), None);
     let idle = lease.rest(&TERMS, PERIOD_US);
-    assert_eq!(idle[0], Grant { units: 50, ends_us: 199_800, at_us: 5 });
+    assert_eq!(idle, Some(Grant { units: 500, ends_us: 199_800, at_us: 5 }));
     assert_eq!(lease.left(PERIOD_US), 0);
     for nth in 2..100 {
         lease.rest(&TERMS, nth * PERIOD_US);
     }
     assert!(lease.is_idle(100 * PERIOD_US));
+}
+
+/// A hundred units flow in while they are not wanted: as many do not come back.
+#[test]
+fn what_would_not_come_back_is_not_given_back() {
+    let mut lease = holding(&TERMS, 100, 0);
+    assert_eq!(lease.rest(&TERMS, PERIOD_US), None);
+    assert_eq!(lease.left(PERIOD_US), 100, "it is spent, if anybody comes");
+    let mut window = holding(&WINDOW, 1, 0);
+    window.grants[0].ends_us = 9 * PERIOD_US;
+    let idle = window.rest(&WINDOW, PERIOD_US);
+    assert_eq!(
+        idle,
+        Some(Grant { units: 1, ends_us: 9 * PERIOD_US, at_us: 5 }),
+        "of a window all is"
+    );
+    // Of two grants, the younger one: with the age of the older, less would come back.
+    let mut lease = holding(&TERMS, 50, 0);
+    let young = Grant { units: 300, ends_us: 290_000, at_us: 90_000 };
+    lease.keep(young, 100_000);
+    assert_eq!(lease.rest(&TERMS, 120_000), Some(young));
+    assert_eq!(lease.left(120_000), 50);
+}
+
+/// A store that stood still ran all that it was sent when it went on: each try took a period's worth.
+#[test]
+fn a_store_that_gives_no_answer_is_asked_for_little() {
+    let mut lease = holding(&TERMS, 500, 0);
+    let next = |lease: &mut Lease, from_us: u64| {
+        let mut all = (from_us..).step_by(100).map(|us| (us, lease.ask(&TERMS, 1, us).draw));
+        all.find_map(|(now_us, draw)| draw.map(|draw| (now_us, draw))).unwrap()
+    };
+    let (now_us, first) = next(&mut lease, 0);
+    assert!(first.most > 100, "{first:?}");
+    lease.failed(&TERMS, now_us, 0);
+    let (now_us, second) = next(&mut lease, now_us);
+    assert_eq!(second, Draw { most: 1, least: 1 });
+    lease.granted(&TERMS, &drawn(1, 0), second, now_us, now_us, 0);
+    let (_, third) = next(&mut lease, now_us);
+    assert!(third.most > 100, "it is well again: {third:?}");
 }
 
 #[test]
@@ -148,7 +246,7 @@ fn many_grants_are_never_more_than_was_granted_and_never_live_longer() {
 /// It was denied by what had been short long before, though the store had just said what was left.
 #[test]
 fn who_asks_for_more_of_a_key_that_was_not_busy_is_not_denied_here() {
-    let terms = Terms { period_us: 100 * PERIOD_US, of_window: false };
+    let terms = Terms { period_us: 100 * PERIOD_US, ..TERMS };
     let mut lease = holding(&terms, 1, 0);
     assert!(matches!(lease.ask(&terms, 1, 0).told, Told::Admitted(_)));
     assert!(matches!(lease.ask(&terms, 1, 1).told, Told::Denied { .. }), "there was too little");
@@ -157,8 +255,7 @@ fn who_asks_for_more_of_a_key_that_was_not_busy_is_not_denied_here() {
         lease.rest(&terms, nth * PERIOD_US);
     }
     assert!(lease.is_idle(now_us));
-    assert_eq!(lease.ask(&terms, 1, now_us).told, Told::Store);
-    let more = lease.ask(&terms, 500, now_us);
-    assert_eq!((more.told, more.draw), (Told::Store, None), "it is not asked for again yet");
+    let told: Vec<Told> = [1, 500, 1].map(|cost| lease.ask(&terms, cost, now_us).told).into();
+    assert!(told.iter().all(|told| matches!(told, Told::Store | Told::Waits)), "{told:?}");
     assert!(lease.is_hot());
 }

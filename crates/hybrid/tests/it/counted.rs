@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::advance;
-use tollkeeper_core::{Check, Consistency};
+use tollkeeper_core::{Check, Consistency, Quota, Rate};
 use tollkeeper_hybrid::Hybrid;
 use tollkeeper_testkit::faulty::Mood;
 
@@ -29,7 +29,10 @@ async fn pass(us: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_drawn_and_given_back() {
-    let scene = Scene::new(1);
+    let mut scene = Scene::new(1);
+    // Of a bucket nothing would come back: as much has flown in since.
+    scene.quota = Quota::fixed_window(100 * PER_SECOND, 100_000_000).unwrap();
+    scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
     let node = &scene.nodes[0];
     assert_eq!(keys(node), [0; 3]);
     // One that is not busy is the store's.
@@ -46,7 +49,7 @@ async fn a_lease_is_drawn_and_given_back() {
         scene.ask(0, scene.check()).await.unwrap();
         advance(Duration::from_millis(2)).await;
     }
-    pass(4_000_000).await;
+    pass(10_000_000).await;
     assert_eq!((keys(node), calls(node, "give_back")), ([0; 3], (1, 0)));
     assert_eq!((calls(node, "report"), calls(node, "count")), ((0, 0), (0, 0)));
     assert_eq!(node.stats().nodes, None, "nobody counts");
@@ -87,4 +90,22 @@ async fn who_counts_says_how_many_there_are() {
     pass(3_000_000).await;
     let (_, failed) = calls(node, "count");
     assert!((2..=3).contains(&failed), "{failed} counts failed");
+}
+
+/// The task of its first time found it again, and a second one was begun.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_comes_back_is_not_looked_after_twice() {
+    let mut scene = Scene::new(1);
+    let (first, rate) = (scene.quota, Rate::new(PER_SECOND, 1_000_000).unwrap());
+    let other = Quota::token_bucket(2 * PER_SECOND, rate).unwrap();
+    scene.consistency = Consistency::sync(&first, None, 1).unwrap();
+    scene.flood(PER_SECOND, 1).await;
+    for quota in [other, first] {
+        scene.quota = quota;
+        scene.ask(0, scene.check()).await.unwrap();
+    }
+    let before = calls(&scene.nodes[0], "report").0;
+    scene.flood(PER_SECOND, 2).await;
+    let reports = calls(&scene.nodes[0], "report").0 - before;
+    assert!((18..=21).contains(&reports), "{reports} in twenty periods");
 }

@@ -25,10 +25,10 @@ impl Hoarder {
     /// One that draws for so many tenths of a period before it spends.
     pub(crate) fn new(seat: &Seat, early: u64) -> Self {
         let period_us = period_us(&seat.quota, seat.nodes);
-        let of_window = matches!(seat.quota, Quota::FixedWindow(_));
+        let terms = Terms::new(&seat.quota, period_us);
         Self {
-            lease: Lease::new(seat.now_us),
-            terms: Terms { period_us, of_window },
+            lease: Lease::new(&terms, seat.now_us),
+            terms,
             stored: stored(&seat.quota, seat.nodes),
             sent: UnderWay::none(),
             wake_us: seat.now_us,

@@ -3,14 +3,15 @@
 
 #![allow(clippy::cast_precision_loss, reason = "numbers of requests are small")]
 
-use tollkeeper_core::{Quota, Rate};
+use tollkeeper_core::{LeakMode, Quota, Rate};
 use tollkeeper_testkit::fleet::{Dated, Report, Scenario, Spread, StoreSickness, run};
 
 use crate::hoarder::Hoarder;
+use crate::judged;
 use crate::node::{Leasing, period_us};
 
 /// Units a second of every limit here.
-const PER_SECOND: u64 = 1_000;
+pub(crate) const PER_SECOND: u64 = 1_000;
 
 /// Fleets of each limit to which anything may happen.
 const FLEETS: u64 = 1_000;
@@ -18,16 +19,20 @@ const FLEETS: u64 = 1_000;
 /// Calm fleets of each limit, by chance.
 const SEEDS: u64 = 32;
 
+/// How much longer random fleets are looked at, so that what they begin with matters little.
+const LONGER_US: u64 = 20_000_000;
+
 /// A key that becomes busy costs so many calls before it is leased.
 const CALLS_AT_FIRST: u64 = 9;
 
 /// One of each kind, each enough for fifty nodes.
-fn quotas() -> [Quota; 3] {
+fn quotas() -> [Quota; 4] {
     let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
     [
         Quota::token_bucket(4_000, rate).unwrap(),
         Quota::gcra(10_000, rate).unwrap(),
         Quota::fixed_window(10_000, 10_000_000).unwrap(),
+        Quota::leaking_bucket(6_000, rate, LeakMode::Meter, None).unwrap(),
     ]
 }
 
@@ -39,12 +44,29 @@ pub(crate) fn forgotten(scenario: &Scenario) -> u64 {
 }
 
 #[test]
-fn no_interval_admits_more_than_the_limit_whatever_happens() {
-    let (mut forgetful, mut ill) = (0, 0);
+fn no_interval_admits_more_than_the_limit_and_it_is_used_whatever_happens() {
+    let (mut forgetful, mut ill, mut strict) = (0, 0, 0);
     for quota in quotas() {
+        let (mut judged, mut least, mut in_bursts) = (0, f64::MAX, Vec::new());
         for seed in 0..FLEETS {
-            let scenario = Scenario::random(seed, quota);
+            let mut scenario = Scenario::random(seed, quota);
+            scenario.duration_us += LONGER_US;
+            if seed % 2 == 1 {
+                judged::spare(&mut scenario);
+            }
             let report = run(&scenario, Leasing::new);
+            judged::assert_seldom(&scenario, &report);
+            match judged::used(&scenario, &report) {
+                Some(used) if scenario.demand.bursts.is_none() => {
+                    assert!(used.part() >= 0.97, "seed {seed}: {used:?}: {scenario:?}");
+                    judged += 1;
+                    strict += u64::from(used.excused <= used.usable / 50.0);
+                    least = least.min(used.part());
+                }
+                // What was drawn for a burst that has ended, nobody spends.
+                Some(used) if seed % 2 == 1 => in_bursts.push(used.part().min(1.0)),
+                _ => {}
+            }
             let most = forgotten(&scenario) * quota.limit();
             let excess = report.excess(Dated::Decided).unwrap();
             assert!(excess <= most, "seed {seed}: {excess} too many: {scenario:?}");
@@ -52,9 +74,19 @@ fn no_interval_admits_more_than_the_limit_whatever_happens() {
             forgetful += u64::from(excess > 0);
             ill += u64::from(report.failed > 0 && report.faults.crashes > 0);
         }
+        let worst = in_bursts.iter().copied().fold(f64::MAX, f64::min);
+        let mean = in_bursts.iter().sum::<f64>() / in_bursts.len() as f64;
+        println!(
+            "{}: {judged} judged, the least used {least:.3}; of {} in bursts {worst:.3}, {mean:.3} on average",
+            quota.algorithm(),
+            in_bursts.len()
+        );
+        assert!(worst >= 0.6 && mean >= 0.95, "{worst}, {mean}");
     }
-    // They were not spared.
+    // They were not spared, nor excused.
     assert!(forgetful > 10 && ill > 100, "{forgetful} forgot, {ill} were ill");
+    println!("{strict} with hardly an excuse");
+    assert!(strict > 1_200, "{strict}");
 }
 
 #[test]

@@ -50,10 +50,10 @@ pub(crate) fn period_us(quota: &Quota, nodes: usize) -> u64 {
 impl Leasing {
     pub(crate) fn new(seat: &Seat) -> Self {
         let period_us = period_us(&seat.quota, seat.nodes);
-        let of_window = matches!(seat.quota, Quota::FixedWindow(_));
+        let terms = Terms::new(&seat.quota, period_us);
         Self {
-            lease: Lease::new(seat.now_us),
-            terms: Terms { period_us, of_window },
+            lease: Lease::new(&terms, seat.now_us),
+            terms,
             stored: stored(&seat.quota, seat.nodes),
             under_way: UnderWay::none(),
             waiting: VecDeque::new(),
@@ -71,10 +71,17 @@ impl Leasing {
     }
 
     /// Who waited is decided by what is here now.
-    fn tell(&mut self, now_us: u64, told: &mut Vec<Telling>) {
+    fn tell(&mut self, now_us: u64, calls: &mut Calls, told: &mut Vec<Telling>) {
         for ask in std::mem::take(&mut self.waiting) {
-            let admitted = self.lease.spend(ask.cost, now_us).is_some();
-            told.push(Telling { id: ask.id, admitted });
+            let step = self.lease.again(&self.terms, ask.cost, now_us);
+            self.send(step, now_us, calls);
+            match step.told {
+                Local::Waits => self.waiting.push_back(ask),
+                heard => {
+                    let admitted = matches!(heard, Local::Admitted(_));
+                    told.push(Telling { id: ask.id, admitted });
+                }
+            }
         }
     }
 }
@@ -103,19 +110,19 @@ impl Node for Leasing {
         now_us: u64,
         call: CallId,
         reply: Reply,
-        _: &mut Calls,
+        calls: &mut Calls,
         told: &mut Vec<Telling>,
     ) {
         match (self.under_way.end(call), reply) {
             (For::Draw(draw, sent_us), Reply::Amended(Amended::Drawn(drawn))) => {
                 let chance = self.chance.next();
                 self.lease.granted(&self.terms, &drawn, draw, sent_us, now_us, chance);
-                self.tell(now_us, told);
+                self.tell(now_us, calls, told);
             }
             (For::Draw(..), _) => {
                 let chance = self.chance.next();
                 self.lease.failed(&self.terms, now_us, chance);
-                self.tell(now_us, told);
+                self.tell(now_us, calls, told);
             }
             (For::Request(id), Reply::Decided { outcome, .. }) => {
                 told.push(Telling { id, admitted: outcome.allowed });
@@ -130,13 +137,10 @@ impl Node for Leasing {
     }
 
     fn wake(&mut self, now_us: u64, calls: &mut Calls, _: &mut Vec<Telling>) {
-        for grant in self.lease.rest(&self.terms, now_us) {
-            if grant.units > 0 {
-                let charged_at_us = Some(grant.at_us);
-                let refund = Change::Refund { units: grant.units, charged_at_us };
-                let id = calls.send(0, self.stored, Op::Amend(refund));
-                self.under_way.add(id, For::Return);
-            }
+        if let Some(grant) = self.lease.rest(&self.terms, now_us) {
+            let refund = Change::Refund { units: grant.units, charged_at_us: Some(grant.at_us) };
+            let id = calls.send(0, self.stored, Op::Amend(refund));
+            self.under_way.add(id, For::Return);
         }
         self.wake_us = now_us + self.terms.period_us / 2;
     }

@@ -278,8 +278,12 @@ async fn whoever_settles_what_was_reserved_nobody_is_over() {
         Quota::sliding_window_log(PER_SECOND, 1_000_000).unwrap(),
         Quota::sliding_window_counter(PER_SECOND, 1_000_000).unwrap(),
     ] {
-        for (seed, most_over) in [(1, 0), (2, 0), (3, 0), (4, 40), (5, 40)] {
-            let scene = shared(quota, 3);
+        let leased = Consistency::lease(&quota, 3, None).ok();
+        let shared = Consistency::share(&quota, Some(3)).ok();
+        let ways = leased.into_iter().chain(shared);
+        let each = [(1, 0), (2, 0), (3, 0), (4, 40), (5, 40)];
+        for (consistency, (seed, most_over)) in ways.flat_map(|way| each.map(|one| (way, one))) {
+            let scene = Scene { quota, consistency, ..Scene::new(3) };
             // All have one clock; the judge's begins at another time.
             let offset_us = scene.clock.now_us().cast_signed() - BEGIN_US.cast_signed();
             let clock = Skew { offset_us, drift_ppm: 0 };
@@ -291,7 +295,7 @@ async fn whoever_settles_what_was_reserved_nobody_is_over() {
                 }
                 _ => judge::excess(&quota, &used, clock).unwrap(),
             };
-            let named = format!("{}, seed {seed}", quota.algorithm());
+            let named = format!("{}, {consistency}, seed {seed}", quota.algorithm());
             assert!(excess <= over, "{named}: {excess} of {over}");
             let units: u64 = used.iter().map(|(_, units)| units).sum();
             let seconds = used.last().unwrap().0 - used[0].0;

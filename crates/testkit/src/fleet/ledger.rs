@@ -1,10 +1,13 @@
 //! Owns [`Ledger`]: the books that a [`Report`] is made of.
 
-use tollkeeper_core::State;
+use tollkeeper_core::{Quota, State};
 
 use super::node::AskId;
-use super::report::{Admission, Faults, Report, Served};
+use super::report::{Admission, Faults, Report, Served, Slice};
 use super::scenario::Scenario;
+
+/// How long a slice is where the limit has no windows.
+const SLICE_US: u64 = 1_000_000;
 
 /// A request that came. Times are true.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,7 @@ impl Ledger {
             store_clock,
             admissions: Vec::new(),
             nodes: vec![Served::default(); scenario.nodes.len()],
+            slices: Vec::new(),
             ideal: 0,
             requests: 0,
             calls: 0,
@@ -50,11 +54,31 @@ impl Ledger {
         report.requests += 1;
         let shown_us = report.store_clock.shows_us(now_us);
         let step = self.ideal.step(&report.quota, cost, id.into(), shown_us);
+        report.nodes[node].requests += 1;
         if now_us >= self.warm_up_us {
             report.nodes[node].demanded += cost;
             report.ideal += if step.admission.is_yes() { cost } else { 0 };
         }
+        self.slice(now_us).asked += cost;
         Asked { id: AskId(id), cost, came_us: now_us }
+    }
+
+    /// The slice that a time lies in.
+    fn slice(&mut self, at_us: u64) -> &mut Slice {
+        let Report { quota, store_clock, slices, .. } = &mut self.report;
+        let long_us = match quota {
+            Quota::FixedWindow(window)
+            | Quota::SlidingWindowLog(window)
+            | Quota::SlidingWindowCounter(window) => window.size_us(),
+            _ => SLICE_US,
+        };
+        let nth = |at_us| store_clock.shows_us(at_us) / long_us;
+        let at = usize::try_from(nth(at_us) - nth(0)).unwrap_or(0);
+        while slices.len() <= at {
+            let from_us = store_clock.when_us((nth(0) + slices.len() as u64) * long_us);
+            slices.push(Slice { from_us, ..Slice::default() });
+        }
+        &mut slices[at]
     }
 
     /// A request is admitted.
@@ -64,6 +88,19 @@ impl Ledger {
         if asked.came_us >= self.warm_up_us {
             self.report.nodes[node].admitted += asked.cost;
         }
+        self.slice(told_us).admitted += asked.cost;
+    }
+
+    /// A node calls the store.
+    pub(super) fn called(&mut self, node: usize) {
+        self.report.calls += 1;
+        self.report.nodes[node].calls += 1;
+    }
+
+    /// A node hears that a call failed.
+    pub(super) fn failed(&mut self, node: usize) {
+        self.report.failed += 1;
+        self.report.nodes[node].failed += 1;
     }
 
     pub(super) fn faults(&mut self) -> &mut Faults {

@@ -21,7 +21,7 @@ impl World<'_> {
     }
 
     fn depart(&mut self, node: usize, call: Call) {
-        self.ledger.report.calls += 1;
+        self.ledger.called(node);
         let flight = Flight {
             call,
             node,

@@ -16,6 +16,8 @@ pub struct Report {
     pub admissions: Vec<Admission>,
     /// What each node was asked, and gave.
     pub nodes: Vec<Served>,
+    /// What was asked and admitted in each slice of the store's time: in each window, or second.
+    pub slices: Vec<Slice>,
     /// Units that the limit would have admitted of the same requests after the warm-up, had each
     /// been decided where and when it came.
     pub ideal: u64,
@@ -47,11 +49,29 @@ pub struct Admission {
     pub units: u64,
 }
 
-/// What a node was asked after the warm-up, and gave of it.
+/// What a node was asked, gave of it, and asked of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Units asked for.
+    /// Units asked for after the warm-up.
     pub demanded: u64,
+    /// Units admitted of them.
+    pub admitted: u64,
+    /// All requests.
+    pub requests: u64,
+    /// All calls to the store.
+    pub calls: u64,
+    /// Those of which it heard that they failed.
+    pub failed: u64,
+}
+
+/// Units that were asked for within a slice of time, and those of which somebody was told in it that they
+/// are admitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// When it began, in true time; before the fleet's beginning is its beginning.
+    pub from_us: u64,
+    /// Units asked for.
+    pub asked: u64,
     /// Units admitted.
     pub admitted: u64,
 }

@@ -166,7 +166,9 @@ impl<'a> World<'a> {
             Held::Ask(asked) => self.ask(node, asked),
             Held::Reply { id, reply, ran_us } => {
                 let failed = reply == Reply::Failed;
-                self.ledger.report.failed += u64::from(failed);
+                if failed {
+                    self.ledger.failed(node);
+                }
                 let decided_us = if failed { self.now_us } else { ran_us };
                 self.with(node, decided_us, |node, now_us, calls, told| {
                     node.answered(now_us, id, reply, calls, told);
