@@ -29,7 +29,8 @@ use self::workers::{CALLERS, PROCESSES, Workers, role, serve};
 const EACH: u64 = 8;
 const LIMIT: u64 = 1000;
 const NARROW: u64 = 100;
-const _: () = assert!(PROCESSES * CALLERS * EACH >= 2 * LIMIT);
+const ASKED: u64 = PROCESSES * CALLERS * EACH;
+const _: () = assert!(ASKED >= 2 * LIMIT);
 
 /// Nothing comes back while a test runs, and no window's edge falls into it.
 const LONG_US: u64 = 400 * 86_400_000_000;
@@ -97,10 +98,11 @@ async fn call(store: Arc<RedisStore>, worker: u64, order: String) -> u64 {
 /// Does nothing unless this process was started as a worker.
 #[test]
 fn a_worker() {
-    let Some((worker, port)) = role() else { return };
+    let Some((worker, place)) = role() else { return };
     let runtime = Runtime::new().unwrap();
-    let port = port.parse().unwrap();
-    let store = Arc::new(runtime.block_on(kit::store_on(port, Settings::default())));
+    let (port, merge) = place.split_once(' ').unwrap();
+    let settings = Settings { merge: merge.parse().unwrap(), ..Settings::default() };
+    let store = Arc::new(runtime.block_on(kit::store_on(port.parse().unwrap(), settings)));
     serve(|order| runtime.block_on(call(Arc::clone(&store), worker, order.to_owned())));
 }
 
@@ -113,8 +115,13 @@ struct House {
 
 impl House {
     fn new(program: impl AsRef<Path>) -> Self {
+        Self::with(program, true)
+    }
+
+    /// Processes that let checks go together, or send each by itself.
+    fn with(program: impl AsRef<Path>, merge: bool) -> Self {
         let server = RedisServer::start(program, &[]).unwrap();
-        let workers = Workers::start("a_worker", &server.port().to_string());
+        let workers = Workers::start("a_worker", &format!("{} {merge}", server.port()));
         Self { server, workers, runtime: Runtime::new().unwrap() }
     }
 
@@ -124,6 +131,15 @@ impl House {
             let store = kit::store_on(self.server.port(), Settings::default()).await;
             ask(&store, &limits(order)[..1], order, 0, u128::MAX).await
         })
+    }
+
+    /// How many scripts the server has run.
+    fn scripts(&self) -> u64 {
+        let stats = self.server.command(&["INFO", "commandstats"]).unwrap().to_string();
+        let calls =
+            |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
+        let scripts = stats.lines().filter(|line| line.starts_with("cmdstat_eval"));
+        scripts.filter_map(calls).sum()
     }
 
     fn end(self) {
@@ -149,6 +165,21 @@ fn redis_admits_exactly_the_limit() {
 #[test]
 fn valkey_admits_exactly_the_limit() {
     exactly_the_limit(peers::valkey().unwrap());
+}
+
+#[test]
+fn servers_admit_exactly_the_limit_without_merging() {
+    for program in peers::servers().unwrap() {
+        let mut house = House::with(program, false);
+        for algorithm in Algorithm::ALL {
+            let (order, before) = (algorithm.suffix(), house.scripts());
+            assert_eq!((order, house.workers.all(order)), (order, LIMIT));
+            // Nobody went with another.
+            assert!(house.scripts() - before >= ASKED, "{order}");
+            assert_eq!((order, house.left(order)), (order, 0));
+        }
+        house.end();
+    }
 }
 
 #[test]

@@ -27,4 +27,4 @@ pub use server::{Addresses, DRAIN, ServeError, Server};
 pub use telemetry::SPANS;
 pub use tls::TlsError;
 pub use traces::{TraceLayer, Traces};
-pub use wire::{both_ways, routes};
+pub use wire::{both_ways, engine_and_metrics, routes};

@@ -1,5 +1,6 @@
 //! Builds the concrete things that the doors work on: the engine on its store, and what is counted.
 
+use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,10 +26,19 @@ pub(crate) fn app(policy: Policy) -> Result<App, ServeError> {
 
 fn app_by(policy: Policy, clock: SystemClock) -> Result<App, ServeError> {
     let certificate = policy.tls().map(Certificate::open).transpose()?.map(Arc::new);
-    let metrics = Arc::new(Metrics::new(&policy, Arc::new(clock.clone())));
-    let observer = Arc::clone(&metrics) as Arc<dyn Observer>;
-    let engine = Arc::new(engine(policy, clock)?.observed(observer));
+    let (engine, metrics) = counted(policy, clock, |metrics| metrics)?;
     Ok(App { engine, metrics, certificate, reloader: None })
+}
+
+/// The engine, and what counts whatever it does. What the engine tells is heard by whom `hears` makes of that.
+fn counted(
+    policy: Policy,
+    clock: SystemClock,
+    hears: impl FnOnce(Arc<dyn Observer>) -> Arc<dyn Observer>,
+) -> Result<(Arc<AppEngine>, Arc<Metrics>), ServeError> {
+    let metrics = Arc::new(Metrics::new(&policy, Arc::new(clock.clone())));
+    let observer = hears(Arc::clone(&metrics) as Arc<dyn Observer>);
+    Ok((Arc::new(engine(policy, clock)?.observed(observer)), metrics))
 }
 
 /// The routes of the API on a store of their own, for tests that call them without a socket.
@@ -48,4 +58,19 @@ where
     let router = http::finish("http", http::calls(), app_by(policy.clone(), clock.clone())?);
     let answerer = http::api(http::calls(), app_by(policy, clock)?);
     Ok((router, async move |stream| connection::answer_all(stream, answerer.clone()).await))
+}
+
+/// What `/metrics` tells now.
+type MetricsText = Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>;
+
+/// The engine as the doors ask it, and what `/metrics` tells of it. For tests that ask the engine itself, and put
+/// somebody who hears too before what counts.
+#[doc(hidden)]
+pub fn engine_and_metrics(
+    policy: Policy,
+    hears: impl FnOnce(Arc<dyn Observer>) -> Arc<dyn Observer>,
+) -> Result<(Arc<AppEngine>, MetricsText), ServeError> {
+    let (engine, metrics) = counted(policy, SystemClock::new(), hears)?;
+    let asked = Arc::clone(&engine);
+    Ok((engine, Box::new(move || metrics.text(&asked))))
 }

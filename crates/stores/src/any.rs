@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollkeeper_core::{
     Alone, Amended, Amendment, Answer, Check, Clock, Colocate, Entry, Filter, Hears, Part, Request,
-    Store, StoreError, state_name,
+    Single, Store, StoreError, state_name,
 };
 #[cfg(feature = "redis")]
 use tollkeeper_hybrid::{Hybrid, Stats as LocalStats};
@@ -123,6 +123,17 @@ impl<C: Clock> Store for AnyStore<C> {
             Self::Redis(store) => store.decide_at_once(request),
             #[cfg(feature = "redis")]
             Self::Shards(store) => store.decide_at_once(request),
+        }
+    }
+
+    #[inline]
+    fn check_at_once(&self, check: &Check<'_>) -> Option<Result<Single, StoreError>> {
+        match self {
+            Self::Memory(store) => store.check_at_once(check),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.check_at_once(check),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.check_at_once(check),
         }
     }
 

@@ -30,6 +30,9 @@ const SENTINEL_READY: &str = "sentinel id is";
 /// Valkey reads the wall clock once in a millisecond, and counts on by its monotonic one.
 const CLOCK_READ_EVERY: Duration = Duration::from_millis(2);
 
+/// What keys begin with that are the testkit's own.
+const OWN: &str = "testkit:";
+
 /// Keys that one step of a scan asks for.
 const SCAN_COUNT: &str = "500";
 
@@ -208,7 +211,7 @@ impl RedisServer {
         Ok(connection)
     }
 
-    /// Says that the test writes keys of our names itself, which may stay.
+    /// Says that the test writes keys itself that may stay.
     pub fn holds_others(&self) {
         self.holds_others.store(true, Ordering::Relaxed);
     }
@@ -271,7 +274,7 @@ impl Drop for RedisServer {
         // One that is dead or frozen has nothing to say.
         let mut kept =
             if is_asked { self.keys_without_ttl().unwrap_or_default() } else { Vec::new() };
-        kept.retain(|key| key.starts_with("rl:"));
+        kept.retain(|key| !key.starts_with(OWN));
         self.kill();
         assert!(kept.is_empty(), "keys that stay for ever: {kept:?}");
     }

@@ -7,7 +7,7 @@ use crate::kit::{PATIENCE, Service};
 
 const RULES: &str = "
 rules:
-  hot:    { limit: 1000/min, consistency: lease }
+  hot:    { limit: 1000000/day, algorithm: fixed_window, consistency: lease }
   told:   { limit: 1000/min, consistency: sync, period: 1s }
   shared: { limit: 1000/min, consistency: share }
 ";

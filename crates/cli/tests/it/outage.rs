@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::{Launch, RedisServer};
 
 use crate::kit::{Reply, Service};
@@ -174,7 +175,32 @@ fn a_node_of_a_cluster_is_refused_by_name() {
     let server = Launch::new("redis-server").cluster().unwrap().start().unwrap();
     let service = Service::start("cluster", &policy(&server.url()));
     assert!(service.log().contains("write redis+cluster://HOST:PORT"), "{}", service.log());
-    assert_eq!(check(&service, "usual").json()["source"], "fallback");
+    assert_answers_by_policy(&service);
+}
+
+#[test]
+fn a_server_that_is_too_old_is_refused_by_its_version() {
+    let server = RedisServer::start(peers::too_old_redis().unwrap(), &[]).unwrap();
+    let service = Service::start("old", &policy(&server.url()));
+    let log = service.log();
+    let told = "the server is Redis 5.0.6; expected Redis 6.2 or newer, or Valkey";
+    assert!(log.contains(" WARN the store cannot be used yet") && log.contains(told), "{log}");
+    assert_answers_by_policy(&service);
+    // Nothing was written there, by any of that.
+    assert_eq!(server.command(&["DBSIZE"]).unwrap().integer(), Some(0));
+}
+
+/// A server that is refused is one that gives no answer: each rule does as it says.
+fn assert_answers_by_policy(service: &Service) {
+    let told = |rule| {
+        let told = (0..7).map(|_| check(service, rule)).inspect(|reply| {
+            assert_eq!(reply.json()["source"], "fallback", "{rule}: {reply:?}");
+        });
+        told.map(|reply| reply.status).collect::<Vec<u16>>()
+    };
+    assert_eq!(told("usual"), [200, 200, 200, 200, 200, 429, 429]);
+    assert_eq!(told("lenient"), [200; 7]);
+    assert_eq!(told("strict"), [503; 7]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Four services on one real server are asked for ten times what a limit allows: together they admit
 //! no more than it, and hardly less.
 //!
-//! The upper bound holds by how leases are made, however slow the machine is: it is exact, over all of
-//! the time. The lower one is of stretches. One in which the machine stood still for long can miss it,
+//! The upper bound holds by how leases are made, however slow the machine is: it is exact, for every
+//! interval, of which a request was decided in those that hold both its question and its answer. The lower one is of stretches. One in which the machine stood still for long can miss it,
 //! since units that a stalled process holds end unspent; so there may be several, of which one has to
 //! reach it. What a stall costs is little: a process holds a quarter second's worth of its quarter of
 //! the limit, and what flows in meanwhile is kept by the server, which has room for seconds of it.
@@ -34,10 +34,30 @@ const STRETCH: Duration = Duration::from_secs(6);
 const STRETCHES: usize = 4;
 
 /// Units that were asked for, and those that were admitted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Units {
     asked: u64,
-    admitted: u64,
+    /// For each request when it was asked and when it was told, since the test began.
+    admitted: Vec<(Duration, Duration)>,
+}
+
+impl Units {
+    fn admitted(&self) -> u64 {
+        self.admitted.len() as u64 * COST
+    }
+}
+
+/// Asserts that no interval holds more than is allowed in it.
+fn assert_never_over(mut admitted: Vec<(Duration, Duration)>) {
+    admitted.sort_by_key(|(_, told)| *told);
+    for (from, _) in &admitted {
+        let mut units = 0;
+        for (_, told) in admitted.iter().filter(|(asked, _)| asked >= from) {
+            units += COST;
+            let most = AT_ONCE + flows_in(*told - *from) + 1;
+            assert!(units <= most, "{units} from {from:?} to {told:?}, where {most} are allowed");
+        }
+    }
 }
 
 /// What flows in.
@@ -47,7 +67,7 @@ fn flows_in(time: Duration) -> u64 {
 }
 
 /// Asks one service for its part of the demand, for so long.
-fn ask(service: &Service, time: Duration) -> Units {
+fn ask(service: &Service, time: Duration, first: Instant) -> Units {
     let begun = Instant::now();
     let body = format!(r#"{{"rule":"hot","key":"k","cost":{COST}}}"#);
     let check = request("POST", "/v1/check", &[], body.as_bytes());
@@ -58,24 +78,25 @@ fn ask(service: &Service, time: Duration) -> Units {
             pass(Duration::from_millis(1));
             continue;
         }
+        let asked = first.elapsed();
         stream.get_mut().write_all(&check).unwrap();
         let reply = read_reply(&mut stream);
         assert!(reply.status == 200 || reply.status == 429, "{reply:?}");
         units.asked += COST;
-        units.admitted += if reply.status == 200 { COST } else { 0 };
+        if reply.status == 200 {
+            units.admitted.push((asked, first.elapsed()));
+        }
     }
     units
 }
 
-fn ask_all(services: &[Service], time: Duration) -> Units {
+fn ask_all(services: &[Service], time: Duration, first: Instant) -> Units {
     let each: Vec<Units> = thread::scope(|scope| {
-        let asking = services.iter().map(|service| scope.spawn(move || ask(service, time)));
+        let asking = services.iter().map(|service| scope.spawn(move || ask(service, time, first)));
         asking.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap()).collect()
     });
-    each.iter().fold(Units::default(), |all, one| Units {
-        asked: all.asked + one.asked,
-        admitted: all.admitted + one.admitted,
-    })
+    let asked = each.iter().map(|one| one.asked).sum();
+    Units { asked, admitted: each.into_iter().flat_map(|one| one.admitted).collect() }
 }
 
 #[test]
@@ -92,20 +113,19 @@ rules:
         (0..SERVICES).map(|nth| Service::start(&format!("overload-{nth}"), &policy)).collect();
     let begun = Instant::now();
     // What there was at once is gone.
-    let mut admitted = ask_all(&services, Duration::from_secs(2)).admitted;
-    assert!(admitted > AT_ONCE / 2, "{admitted} units");
+    let mut admitted = ask_all(&services, Duration::from_secs(2), begun).admitted;
+    assert!(admitted.len() as u64 * COST > AT_ONCE / 2, "{} requests", admitted.len());
     let mut stretches = Vec::new();
     let reached = (0..STRETCHES).any(|_| {
         let stretch = Instant::now();
-        let units = ask_all(&services, STRETCH);
+        let units = ask_all(&services, STRETCH, begun);
         let allowed = flows_in(stretch.elapsed());
-        admitted += units.admitted;
-        // To the last unit, since the beginning.
-        let most = AT_ONCE + flows_in(begun.elapsed()) + 1;
-        assert!(admitted <= most, "{admitted} of {most}");
-        println!("{units:?} in {:?}, of {allowed}", stretch.elapsed());
-        stretches.push((units, allowed));
-        units.asked >= 9 * allowed && units.admitted * 100 >= allowed * 97
+        admitted.extend(&units.admitted);
+        let (asked, used) = (units.asked, units.admitted());
+        println!("{asked} asked, {used} admitted in {:?}, of {allowed}", stretch.elapsed());
+        stretches.push((asked, used, allowed));
+        asked >= 9 * allowed && used * 100 >= allowed * 97
     });
+    assert_never_over(admitted);
     assert!(reached, "units asked for and admitted, and what was allowed: {stretches:?}");
 }

@@ -85,6 +85,11 @@ fn conforms(program: impl AsRef<Path>, seeds: u64) {
     conforms_at(&store::url_of(server.port()), &[&server], seeds);
 }
 
+fn conforms_unmerged(program: impl AsRef<Path>) {
+    let server = RedisServer::start(program, &[]).unwrap();
+    conforms_with(&store::url_of(server.port()), &[&server], 2, false);
+}
+
 fn a_cluster_conforms(program: impl AsRef<Path>) {
     let cluster = Cluster::start(program, Duration::from_secs(5)).unwrap();
     let masters: Vec<&RedisServer> = cluster.nodes[..3].iter().map(|node| &node.server).collect();
@@ -98,13 +103,17 @@ fn redis_conforms() {
 
 #[test]
 fn redis_conforms_without_merging() {
-    let server = RedisServer::start("redis-server", &[]).unwrap();
-    conforms_with(&store::url_of(server.port()), &[&server], 2, false);
+    conforms_unmerged("redis-server");
 }
 
 #[test]
 fn valkey_conforms() {
     conforms(peers::valkey().unwrap(), 10);
+}
+
+#[test]
+fn valkey_conforms_without_merging() {
+    conforms_unmerged(peers::valkey().unwrap());
 }
 
 #[test]

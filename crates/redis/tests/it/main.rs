@@ -9,6 +9,7 @@
 
 mod conformance;
 mod connections;
+mod memory;
 mod merging;
 mod reload;
 mod scripts;

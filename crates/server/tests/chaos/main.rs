@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod field;
+mod heard;
+mod metrics;
 mod network;
 mod report;
 mod server;
