@@ -6,6 +6,7 @@
 mod contestants;
 mod hot;
 mod load;
+mod room;
 mod rounds;
 
 use std::sync::Arc;
@@ -76,6 +77,7 @@ pub(crate) fn run() -> Vec<Table> {
     let one_core = Builder::new_current_thread().enable_all().build().unwrap();
     tables.push(one_core.block_on(half_load(&server, most_per_second)));
     tables.push(hot::run(&server, &all_cores));
+    tables.push(all_cores.block_on(room::run(&server)));
     tables.push(all_cores.block_on(permits(&server)));
     tables
 }

@@ -108,6 +108,41 @@ impl Contestant for Busy {
     }
 }
 
+/// The same, and each page of as much memory as a table takes is touched once, as it grows, in an order that
+/// jumps about as keys do.
+pub(crate) struct Fresh {
+    busy: Busy,
+    bytes_each: usize,
+    /// How far the memory has been used.
+    used: Mutex<(usize, Vec<u8>)>,
+}
+
+impl Fresh {
+    const PAGE: usize = 4096;
+
+    /// For so many calls.
+    pub(crate) fn new(busy: Busy, bytes_each: usize, calls: u32) -> Self {
+        // The system clears a page when it is first touched.
+        let memory = vec![0; bytes_each * calls as usize + Self::PAGE];
+        Self { busy, bytes_each, used: Mutex::new((0, memory)) }
+    }
+}
+
+impl Contestant for Fresh {
+    fn allows(&self, key: &String) -> bool {
+        /// Has no factor in common with any number of pages that there can be.
+        const STEP: usize = 1_000_003;
+        let (used, memory) = &mut *self.used.lock().unwrap();
+        let before = *used / Self::PAGE;
+        *used += self.bytes_each;
+        if before != *used / Self::PAGE {
+            let pages = memory.len() / Self::PAGE;
+            memory[before * STEP % pages * Self::PAGE] = 1;
+        }
+        self.busy.allows(key)
+    }
+}
+
 type Keyed<S> = RateLimiter<String, DashMapStateStore<String, S>, DefaultClock, NoOpMiddleware>;
 
 fn governor_quota() -> governor::Quota {

@@ -3,7 +3,7 @@
 
 use crate::table::{Table, bar_shown};
 
-use super::contestants::{Busy, Contestant, GovernorAhash, Ours};
+use super::contestants::{Busy, Contestant, Fresh, GovernorAhash, Ours};
 use super::thread_ns;
 use super::traffic::{Traffic, write_key};
 
@@ -35,22 +35,30 @@ pub(crate) fn run() -> Vec<Table> {
     let stay = [1_000_000, 10_000_000].map(|keys| {
         let before = resident_bytes();
         let ours = Ours::sized(Ours::bucket(), keys as usize * 5 / 4);
-        let (row, call_ns) = insert("tollkeeper", &ours, keys, before);
-        growing.row(&row);
-        (ours, call_ns)
+        let inserted = insert("tollkeeper", &ours, keys, before);
+        growing.row(&inserted.row);
+        (ours, inserted)
     });
     let (before, governor) = (resident_bytes(), GovernorAhash::default());
-    growing.row(&insert("governor + ahash", &governor, 1_000_000, before).0);
-    let [_, (_, call_ns)] = stay;
-    let (mut busy, _) = insert("arithmetic", &Busy::for_ns(call_ns), 10_000_000, 0);
-    // Of which nothing is demanded.
-    [2, 3, 5].into_iter().for_each(|cell| busy[cell].clear());
-    growing.row(&busy);
+    growing.row(&insert("governor + ahash", &governor, 1_000_000, before).row);
+    let [_, (_, Inserted { call_ns, bytes_each, .. })] = &stay;
+    let busy = || Busy::for_ns(*call_ns);
+    let fresh = Fresh::new(busy(), *bytes_each, 10_000_000);
+    let control = |name, contestant: &dyn Contestant| {
+        let mut row = insert(name, contestant, 10_000_000, 0).row;
+        // Nothing is demanded of it.
+        [2, 3, 5].into_iter().for_each(|cell| row[cell].clear());
+        row
+    };
+    growing.row(&control("arithmetic", &busy()));
+    growing.row(&control("… and fresh pages", &fresh));
     growing.note(
         "Arithmetic decides nothing and touches no memory; on the whole it takes as long as tollkeeper with as \
          many keys. What of its calls is above ten microseconds is the machine's doing, by interrupts and by a \
-         host that counts what it takes away as the thread's own time. A call of tollkeeper moves about fifty keys \
-         at most, and has the system clear a page or two.",
+         host that counts what it takes away as the thread's own time. With fresh pages it also writes a byte to each \
+         page of as much memory as tollkeeper's as that grows, in no order, as keys come, and nothing else: what that \
+         adds is what the system takes to clear a page, and the host to find one. A call of tollkeeper moves about fifty \
+         keys at most, and has the system clear a page or two.",
     );
     let title = "A million new keys, and the same again: ns of processor time";
     let mut known = Table::new(title, &["", "new", "known", "ratio", "bar"]);
@@ -73,8 +81,14 @@ fn against_known(name: &str, contestant: &dyn Contestant) -> [String; 5] {
     [name.to_owned(), shown(new_ns), shown(known_ns), format!("{times:.1}"), bar]
 }
 
-/// The row, and what a call took on the average.
-fn insert(name: &str, contestant: &dyn Contestant, keys: u32, before: u64) -> (Vec<String>, f64) {
+/// The row, and what a call took on the average: time, and memory.
+struct Inserted {
+    row: Vec<String>,
+    call_ns: f64,
+    bytes_each: usize,
+}
+
+fn insert(name: &str, contestant: &dyn Contestant, keys: u32, before: u64) -> Inserted {
     let mut key = String::new();
     let mut classes = [0u64; CLASSES_NS.len()];
     let (mut longest_ns, mut all_ns) = (0f64, 0f64);
@@ -87,13 +101,15 @@ fn insert(name: &str, contestant: &dyn Contestant, keys: u32, before: u64) -> (V
         all_ns += took_ns;
         classes[CLASSES_NS.iter().position(|&end| took_ns < end).unwrap()] += 1;
     }
-    let bytes = resident_bytes().saturating_sub(before) as f64 / f64::from(keys);
+    let taken = resident_bytes().saturating_sub(before);
+    let bytes = taken as f64 / f64::from(keys);
+    let bytes_each = usize::try_from(taken / u64::from(keys)).unwrap();
     let longest_us = longest_ns / 1e3;
-    let mut cells = vec![name.to_owned(), keys.to_string(), format!("{bytes:.1}")];
-    cells.push(bar_shown(bytes, BAR_BYTES, "48"));
-    cells.extend([format!("{longest_us:.0}"), bar_shown(longest_us, BAR_CALL_US, "1 ms")]);
-    cells.extend(classes.map(|count| count.to_string()));
-    (cells, all_ns / f64::from(keys))
+    let mut row = vec![name.to_owned(), keys.to_string(), format!("{bytes:.1}")];
+    row.push(bar_shown(bytes, BAR_BYTES, "48"));
+    row.extend([format!("{longest_us:.0}"), bar_shown(longest_us, BAR_CALL_US, "1 ms")]);
+    row.extend(classes.map(|count| count.to_string()));
+    Inserted { row, call_ns: all_ns / f64::from(keys), bytes_each }
 }
 
 /// Bytes of this process that are in memory.

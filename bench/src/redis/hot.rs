@@ -19,15 +19,15 @@ use crate::table::{Table, bar_shown};
 /// How many times the limit is asked for.
 const TIMES: u64 = 100;
 
-/// The limits, in units a second.
-const LIMITS: [u64; 3] = [10, 100, 1_000];
+/// The limits, in units a second, and how many engines are asked in turns, each with what it knows.
+const CASES: [(u64, usize); 4] = [(10, 1), (100, 1), (1_000, 1), (100, 4)];
 
 /// Until what was saved up is spent; then it counts.
 const WARM_UP: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(5);
 
-/// The most of the requests that may reach the server, in per cent.
-const BAR_PERCENT: f64 = 2.1;
+/// The most of the requests that may reach the server, in per cent: this, and one for each engine.
+const BAR_PERCENT: f64 = 1.1;
 
 const ASK: Ask<'_> = Ask { target: Target::Rule("hot"), key: Some("k"), cost: 1 };
 
@@ -39,41 +39,52 @@ struct Count {
     /// How many were asked of the server, and in how many calls.
     asked: u64,
     called: u64,
+    /// How many were decided without it.
+    without: u64,
 }
 
 pub(crate) fn run(server: &RedisServer, runtime: &Runtime) -> Table {
-    let title = format!("One key at {TIMES} times its limit, from one process");
+    let title = format!("One key at {TIMES} times its limit");
     let header = [
         "limit",
+        "nodes",
         "requests/s",
         "admitted, % of the limit",
         "requests that reach Redis, %",
         "bar",
         "calls of Redis, % of requests",
+        "decided without it, %",
     ];
     let mut table = Table::new(title, &header);
-    let bar = progress(LIMITS.len() as u64);
-    for limit in LIMITS {
-        bar.set_message(format!("{limit}/s"));
+    let bar = progress(CASES.len() as u64);
+    for (limit, nodes) in CASES {
+        bar.set_message(format!("{limit}/s, {nodes} nodes"));
         let file = format!(
             "store: {{ url: \"redis://127.0.0.1:{}\", timeout: 1s }}\nrules: {{ hot: {{ limit: {limit}/s }} }}",
             server.port()
         );
-        let policy = Policy::parse(&file, &|_| None).unwrap();
         let guard = runtime.enter();
-        let engine = Arc::new(engine(policy, SystemClock::new()).unwrap());
-        let Count { requests, admitted, asked, called } = ask(&engine, server, runtime, limit);
+        let node = |_| {
+            let policy = Policy::parse(&file, &|_| None).unwrap();
+            Arc::new(engine(policy, SystemClock::new()).unwrap())
+        };
+        let engines: Vec<_> = (0..nodes).map(node).collect();
+        let Count { requests, admitted, asked, called, without } =
+            ask(&engines, server, runtime, limit);
         drop(guard);
         server.command(&["FLUSHALL"]).unwrap();
         let percent = |part: u64, whole: f64| 100.0 * part as f64 / whole;
         let reached = percent(asked, requests as f64);
+        let most = BAR_PERCENT + nodes as f64;
         table.row(&[
             format!("{limit}/s"),
+            nodes.to_string(),
             format!("{:.0}", requests as f64 / MEASURED.as_secs_f64()),
             format!("{:.1}", percent(admitted, limit as f64 * MEASURED.as_secs_f64())),
             format!("{reached:.2}"),
-            bar_shown(reached, BAR_PERCENT, "2.1 %"),
+            bar_shown(reached, most, &format!("{most:.1} %")),
             format!("{:.2}", percent(called, requests as f64)),
+            format!("{:.2}", percent(without, requests as f64)),
         ]);
         bar.inc(1);
     }
@@ -90,14 +101,14 @@ fn calls(server: &RedisServer) -> u64 {
 
 /// Asks at an even pace, whether there were answers or not.
 fn ask(
-    engine: &Arc<StoreEngine<SystemClock>>,
+    engines: &[Arc<StoreEngine<SystemClock>>],
     server: &RedisServer,
     runtime: &Runtime,
     limit: u64,
 ) -> Count {
     let mut running = JoinSet::new();
     let started = Instant::now();
-    let (mut asked, mut before) = (0, None);
+    let (mut asked, mut before) = (0u64, None);
     while started.elapsed() < WARM_UP + MEASURED {
         let passed = started.elapsed();
         let counts = passed >= WARM_UP;
@@ -106,10 +117,10 @@ fn ask(
         }
         let due = passed.as_secs_f64() * (limit * TIMES) as f64;
         while (asked as f64) < due {
-            let engine = Arc::clone(engine);
+            let engine = Arc::clone(&engines[usize::try_from(asked).unwrap() % engines.len()]);
             let asking = async move {
                 let verdict = engine.check(ASK).await.unwrap();
-                counts.then(|| (verdict.allowed(), verdict.source() != Source::Cache))
+                counts.then(|| (verdict.allowed(), verdict.source()))
             };
             running.spawn_on(asking, runtime.handle());
             asked += 1;
@@ -117,10 +128,11 @@ fn ask(
         thread::sleep(Duration::from_micros(20));
     }
     let mut count = Count { called: calls(server) - before.unwrap(), ..Count::default() };
-    for (allowed, reached) in runtime.block_on(running.join_all()).into_iter().flatten() {
+    for (allowed, source) in runtime.block_on(running.join_all()).into_iter().flatten() {
         count.requests += 1;
         count.admitted += u64::from(allowed);
-        count.asked += u64::from(reached);
+        count.asked += u64::from(source != Source::Cache);
+        count.without += u64::from(source == Source::Fallback);
     }
     count
 }
