@@ -134,7 +134,7 @@ impl RedisServer {
 
     /// Restarts the server with what it holds now.
     pub fn restart_keeping(&mut self) -> Result<(), String> {
-        self.command(&["SAVE"])?;
+        self.save_and_end()?;
         self.respawn(&[])?;
         self.wait_for(READY)
     }
@@ -148,7 +148,7 @@ impl RedisServer {
         // Events are handled once for each so many bytes of the file.
         keeper.call(&["CONFIG", "SET", "rdbcompression", "no"])?;
         keeper.call(&["EVAL", fill, "0"])?;
-        keeper.call(&["SAVE"])?;
+        self.save_and_end()?;
         let slow = ["--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"];
         self.respawn(&slow)?;
         self.wait_for(LOADING)
@@ -236,6 +236,16 @@ impl RedisServer {
             if cursor == "0" {
                 return Ok(found);
             }
+        }
+    }
+
+    /// Ends the server with all that it has ever answered on disk: were it saved and then killed, what is
+    /// written in between would be lost though its writer was told that it was done.
+    fn save_and_end(&self) -> Result<(), String> {
+        match self.command(&["SHUTDOWN", "SAVE"]) {
+            Err(refusal) if refusal.starts_with("ERR") => Err(refusal),
+            // It says nothing any more.
+            _ => Ok(()),
         }
     }
 

@@ -40,6 +40,30 @@ fn a_killed_server_comes_back_empty_or_full_on_the_same_port() {
     }
 }
 
+/// A test of limits counts what was admitted before a restart, so nothing that was answered may be lost:
+/// a server that was saved and then killed forgot what came in between.
+#[test]
+fn a_restarted_server_keeps_all_that_it_has_answered() {
+    let mut server = RedisServer::start("redis-server", &[]).unwrap();
+    server.command(&["SET", "count", "0", "EX", "1000"]).unwrap();
+    for _ in 0..3 {
+        let mut writer = server.keeper().unwrap();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let writing = std::thread::spawn(move || {
+            let mut last = None;
+            while let Ok(count) = writer.call(&["INCR", "count"]) {
+                last = count.integer();
+                let _ = begun.send(());
+            }
+            last
+        });
+        has_begun.recv().unwrap();
+        server.restart_keeping().unwrap();
+        let (told, kept) = (writing.join().unwrap(), server.command(&["GET", "count"]).unwrap());
+        assert!(kept.integer() >= told && told.is_some(), "{told:?} of {kept}");
+    }
+}
+
 #[test]
 fn a_server_can_come_up_later_on_a_port_that_was_reserved() {
     let port = Port::reserve().unwrap();
