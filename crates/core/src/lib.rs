@@ -14,6 +14,7 @@ mod clock;
 pub mod consistency;
 mod decision;
 mod describe;
+mod divisor;
 pub mod limits;
 mod part;
 mod quota;

@@ -11,6 +11,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 
 use crate::algorithm::Algorithm;
+use crate::divisor::Divisor;
 use crate::limits::{EXACT, MAX_WINDOW_COUNT};
 use crate::rate::{Rate, check_period};
 use crate::text::format_duration;
@@ -146,7 +147,7 @@ impl fmt::Display for Quota {
             Self::FixedWindow(window)
             | Self::SlidingWindowLog(window)
             | Self::SlidingWindowCounter(window) => {
-                write!(f, "{} per {}", window.max_requests, format_duration(window.size_us))
+                write!(f, "{} per {}", window.max_requests, format_duration(window.size_us()))
             }
             Self::Concurrency(in_flight) => {
                 let lease = format_duration(in_flight.lease_us);
@@ -163,8 +164,8 @@ impl fmt::Display for Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     capacity: u64,
-    drain: NonZeroU64,
-    unit: NonZeroU64,
+    drain: Divisor,
+    unit: Divisor,
 }
 
 impl Bucket {
@@ -190,7 +191,7 @@ impl Bucket {
         let narrow = |number| u64::try_from(number).ok().and_then(NonZeroU64::new);
         let unit = narrow(rate.per_us()).filter(|unit| unit.get() <= most / capacity);
         let (unit, drain) = (unit.ok_or_else(inexact)?, narrow(rate.units()).ok_or_else(inexact)?);
-        Ok(Self { capacity, drain, unit })
+        Ok(Self { capacity, drain: Divisor::new(drain), unit: Divisor::new(unit) })
     }
 
     /// Whole units that fit: B.
@@ -204,14 +205,26 @@ impl Bucket {
     #[must_use]
     #[inline]
     pub fn drain(&self) -> u64 {
-        self.drain.get()
+        self.drain.number()
     }
 
     /// Debt that one unit adds: P in lowest terms.
     #[must_use]
     #[inline]
     pub fn unit(&self) -> u64 {
-        self.unit.get()
+        self.unit.number()
+    }
+
+    /// How many whole units a debt is.
+    #[inline]
+    pub(crate) fn units_in(&self, debt: u64) -> u64 {
+        self.unit.divide(debt)
+    }
+
+    /// How long a debt takes to drain, rounded up.
+    #[inline]
+    pub(crate) fn drains_in_us(&self, debt: u64) -> u64 {
+        self.drain.divide_up(debt)
     }
 
     /// The rate for a person: per second, minute, hour or day where that is whole, else in lowest
@@ -219,19 +232,19 @@ impl Bucket {
     #[must_use]
     pub fn rate_text(&self) -> String {
         for (name, seconds) in [("s", 1), ("min", 60), ("h", 3_600), ("day", 86_400)] {
-            let count = u128::from(self.drain.get()) * seconds * 1_000_000;
-            if count.is_multiple_of(u128::from(self.unit.get())) {
-                return format!("{}/{name}", count / u128::from(self.unit.get()));
+            let count = u128::from(self.drain()) * seconds * 1_000_000;
+            if count.is_multiple_of(u128::from(self.unit())) {
+                return format!("{}/{name}", count / u128::from(self.unit()));
             }
         }
-        format!("{}/{}", self.drain, format_duration(self.unit.get()))
+        format!("{}/{}", self.drain(), format_duration(self.unit()))
     }
 
     /// The debt of a bucket that has nothing left: B · P.
     #[must_use]
     #[inline]
     pub fn full_debt(&self) -> u64 {
-        self.capacity * self.unit.get()
+        self.capacity * self.unit()
     }
 }
 
@@ -281,14 +294,15 @@ pub enum LeakMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     max_requests: u64,
-    size_us: u64,
+    size_us: Divisor,
 }
 
 impl Window {
     fn new(max_requests: u64, size_us: u64) -> Result<Self, QuotaError> {
         check_count("max_requests", max_requests)?;
         check_period("window_size", size_us)?;
-        Ok(Self { max_requests, size_us })
+        let size_us = NonZeroU64::new(size_us).ok_or(QuotaError::Zero { field: "window_size" })?;
+        Ok(Self { max_requests, size_us: Divisor::new(size_us) })
     }
 
     /// The most in a window: L.
@@ -302,7 +316,13 @@ impl Window {
     #[must_use]
     #[inline]
     pub fn size_us(&self) -> u64 {
-        self.size_us
+        self.size_us.number()
+    }
+
+    /// How many whole windows fit into a time: at a moment, the number of the window that it lies in.
+    #[inline]
+    pub(crate) fn windows_in(&self, us: u64) -> u64 {
+        self.size_us.divide(us)
     }
 }
 

@@ -85,8 +85,8 @@ impl Debt {
         let full = bucket.full_debt();
         let taken = cost.checked_mul(bucket.unit()).filter(|taken| *taken <= full)?;
         let debt = Some(self.at(bucket, now_us)).filter(|debt| *debt <= full - taken)? + taken;
-        let remaining = (full - debt) / bucket.unit();
-        let numbers = [remaining, until_drained_us(bucket, debt)];
+        let remaining = bucket.units_in(full - debt);
+        let numbers = [remaining, bucket.drains_in_us(debt)];
         Some((Self { debt, unit: bucket.unit(), last_us: now_us }, numbers))
     }
 
@@ -100,22 +100,22 @@ impl Debt {
         if written {
             self.write(bucket, debt, now_us);
         }
-        let remaining = bucket.full_debt().saturating_sub(debt) / bucket.unit();
-        Step { admission, remaining, reset_after_us: until_drained_us(bucket, debt), written }
+        let remaining = bucket.units_in(bucket.full_debt().saturating_sub(debt));
+        Step { admission, remaining, reset_after_us: bucket.drains_in_us(debt), written }
     }
 
     /// Whole units available.
     #[must_use]
     #[inline]
     pub fn remaining(&self, bucket: &Bucket, now_us: u64) -> u64 {
-        bucket.full_debt().saturating_sub(self.at(bucket, now_us)) / bucket.unit()
+        bucket.units_in(bucket.full_debt().saturating_sub(self.at(bucket, now_us)))
     }
 
     /// Until nothing is owed.
     #[must_use]
     #[inline]
     pub fn reset_after_us(&self, bucket: &Bucket, now_us: u64) -> u64 {
-        until_drained_us(bucket, self.at(bucket, now_us))
+        bucket.drains_in_us(self.at(bucket, now_us))
     }
 
     /// Gives back what is left of a charge of `units` at `charged_at_us`; all of it where the time
@@ -135,7 +135,7 @@ impl Debt {
         let room = (2 * bucket.full_debt()).saturating_sub(debt);
         let taken = units.saturating_mul(bucket.unit()).min(room);
         self.write(bucket, debt + taken, now_us);
-        units - taken / bucket.unit()
+        units - bucket.units_in(taken)
     }
 
     #[inline]
@@ -144,15 +144,9 @@ impl Debt {
     }
 }
 
-#[inline]
-fn until_drained_us(bucket: &Bucket, debt: u64) -> u64 {
-    // In lowest terms most rates drain one, and a division is dear.
-    if bucket.drain() == 1 { debt } else { debt.div_ceil(bucket.drain()) }
-}
-
 /// The time until `cost` fits below `full`: the debt above the room left, drained.
 #[inline]
 pub(super) fn until_fits_us(bucket: &Bucket, debt: u64, cost: u64) -> u64 {
     let room = bucket.full_debt() - cost * bucket.unit();
-    (debt.saturating_sub(room)).div_ceil(bucket.drain())
+    bucket.drains_in_us(debt.saturating_sub(room))
 }

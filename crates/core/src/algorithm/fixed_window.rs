@@ -22,7 +22,7 @@ impl WindowCount {
     #[must_use]
     #[inline]
     pub fn fresh(window: &Window, now_us: u64) -> Self {
-        Self { window: now_us / window.size_us(), size_us: window.size_us(), count: 0 }
+        Self { window: window.windows_in(now_us), size_us: window.size_us(), count: 0 }
     }
 
     /// What counts in the window of `now_us`.
@@ -32,7 +32,7 @@ impl WindowCount {
     #[must_use]
     #[inline]
     pub fn at(&self, window: &Window, now_us: u64) -> u64 {
-        let start_us = now_us - now_us % window.size_us();
+        let start_us = window.windows_in(now_us) * window.size_us();
         let end_us = (self.window + 1).saturating_mul(self.size_us);
         if end_us > start_us { self.count } else { 0 }
     }
@@ -54,7 +54,7 @@ impl WindowCount {
     #[inline]
     pub fn step(&mut self, window: &Window, cost: u64, now_us: u64) -> Step {
         let size_us = window.size_us();
-        let this = now_us / size_us;
+        let this = window.windows_in(now_us);
         let start_us = this * size_us;
         let until_end_us = start_us + size_us - now_us;
         let end_us = (self.window + 1).saturating_mul(self.size_us);
@@ -85,7 +85,7 @@ impl WindowCount {
     /// Whether it was so.
     #[inline]
     pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
-        let stale = self.size_us != window.size_us() || self.window > now_us / window.size_us();
+        let stale = self.size_us != window.size_us() || self.window > window.windows_in(now_us);
         if stale {
             self.write(window, self.at(window, now_us), now_us);
         }
@@ -108,8 +108,8 @@ impl WindowCount {
 
     /// Takes `units` off, if the window that they were charged in is still this one.
     pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
-        let this = now_us / window.size_us();
-        let is_held = |at_us: u64| at_us.min(now_us) / window.size_us() == this;
+        let this = window.windows_in(now_us);
+        let is_held = |at_us: u64| window.windows_in(at_us.min(now_us)) == this;
         let units = if charged_at_us.is_none_or(is_held) { units } else { 0 };
         self.write(window, self.at(window, now_us).saturating_sub(units), now_us);
     }
@@ -130,5 +130,5 @@ impl WindowCount {
 
 #[inline]
 fn until_end_us(window: &Window, now_us: u64) -> u64 {
-    window.size_us() - now_us % window.size_us()
+    window.size_us() - (now_us - window.windows_in(now_us) * window.size_us())
 }

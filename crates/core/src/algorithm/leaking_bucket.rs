@@ -16,7 +16,7 @@ pub fn admit(leak: &Leak, state: &Debt, cost: u64, now_us: u64) -> Admission {
         return Admission::NEVER;
     }
     let queued = state.at(bucket, now_us);
-    let wait_us = queued.div_ceil(bucket.drain());
+    let wait_us = bucket.drains_in_us(queued);
     let until_fits_us = until_fits_us(bucket, queued, cost);
     // A look waits for nothing.
     let until_near_us = match leak.max_delay_us() {

@@ -34,7 +34,7 @@ impl WindowPair {
     #[inline]
     pub fn fresh(window: &Window, now_us: u64) -> Self {
         let size_us = window.size_us();
-        Self { window: now_us / size_us, size_us, current: 0, previous: 0 }
+        Self { window: window.windows_in(now_us), size_us, current: 0, previous: 0 }
     }
 
     /// The counts in the terms of now's window.
@@ -43,7 +43,7 @@ impl WindowPair {
     #[inline]
     fn at(&self, window: &Window, now_us: u64) -> Counts {
         let size_us = window.size_us();
-        let this = now_us / size_us;
+        let this = window.windows_in(now_us);
         let start_us = this * size_us;
         let elapsed_us = now_us - start_us;
         if self.size_us == size_us && self.window >= this {
@@ -92,7 +92,7 @@ impl WindowPair {
             counts.current += cost;
             used += cost;
         }
-        let this = now_us / window.size_us();
+        let this = window.windows_in(now_us);
         let stale = self.size_us != window.size_us() || self.window > this;
         let written = cost > 0 && (admission.is_yes() || stale);
         if written {
@@ -114,7 +114,7 @@ impl WindowPair {
     /// the one before. Whether it was so.
     #[inline]
     pub fn anchor(&mut self, window: &Window, now_us: u64) -> bool {
-        let stale = self.size_us != window.size_us() || self.window > now_us / window.size_us();
+        let stale = self.size_us != window.size_us() || self.window > window.windows_in(now_us);
         if stale {
             let counts = self.at(window, now_us);
             self.write(window, counts.current, counts.previous, now_us);
@@ -139,8 +139,8 @@ impl WindowPair {
     /// Takes `units` off the window that they were charged in, if it still weighs.
     pub fn refund(&mut self, window: &Window, units: u64, charged_at_us: Option<u64>, now_us: u64) {
         let Counts { mut current, mut previous, .. } = self.at(window, now_us);
-        let this = now_us / window.size_us();
-        match charged_at_us.map(|at_us| this - at_us.min(now_us) / window.size_us()) {
+        let this = window.windows_in(now_us);
+        match charged_at_us.map(|at_us| this - window.windows_in(at_us.min(now_us))) {
             None => {
                 previous = previous.saturating_sub(units.saturating_sub(current));
                 current = current.saturating_sub(units);
@@ -173,7 +173,7 @@ impl Counts {
         let size_us = window.size_us();
         let left_us = size_us - self.elapsed_us;
         let weighted = match self.previous.checked_mul(left_us) {
-            Some(product) => product / size_us,
+            Some(product) => window.windows_in(product),
             // previous ≤ 2^34 and W < 2^45: the quotient is at most previous.
             None => {
                 let product = u128::from(self.previous) * u128::from(left_us);
