@@ -35,8 +35,8 @@ impl Arena {
     /// The line of a number, of which each group has two; `None` if there is none.
     #[inline]
     pub(crate) fn line(&self, number: usize) -> Option<Line<'_>> {
-        let words = self.words.get(self.first + number * OF_LINE..)?;
-        words.first_chunk().map(Line::new)
+        let (lines, _) = self.words.get(self.first..)?.as_chunks();
+        lines.get(number).map(Line::new)
     }
 
     /// The group of a number; `None` if there is none.

@@ -33,6 +33,11 @@ mod sample;
 const PLACES: usize = 100;
 const TAKEN: usize = 78;
 
+/// As long as a store has fewer places than this, 8 MiB, so many are: the emptier a table is, the more of its
+/// entries lie in their home line, and nobody misses the memory.
+const FEW: usize = 1 << 18;
+const TAKEN_OF_FEW: usize = 45;
+
 /// Places whose notes are kept together.
 const NOTES: usize = 256;
 
@@ -44,8 +49,9 @@ const LINES: usize = WIDTH / OF_LINE;
 pub(crate) struct Land {
     arena: Arena,
     extents: Box<[Extent]>,
-    /// How many groups a shard can have.
+    /// How many groups a shard can have, and how many are few.
     each: usize,
+    few: usize,
 }
 
 /// Which groups of a shard are in use. Those of all shards lie together, apart from everything else:
@@ -62,17 +68,19 @@ struct Extent {
 impl Land {
     /// For so many shards, a power of two, of so many entries each and no more.
     pub(crate) fn new(shards: usize, most: usize) -> Self {
-        let each = (most * PLACES).div_ceil(TAKEN * WIDTH) + 1;
+        let few = FEW / WIDTH / shards;
+        let groups = |taken: usize| (most * PLACES).div_ceil(taken * WIDTH) + 1;
+        let each = groups(TAKEN).max(groups(TAKEN_OF_FEW).min(few));
         let extents = (0..shards).map(|_| Extent::default()).collect();
-        Self { arena: Arena::new(shards * each), extents, each }
+        Self { arena: Arena::new(shards * each), extents, each, few }
     }
 
     /// The groups of a shard, by the low bits of its number.
     #[inline(always)]
     pub(crate) fn shard(&self, number: usize) -> Groups<'_> {
         let number = number & (self.extents.len() - 1);
-        let extent = &self.extents[number];
-        Groups { arena: &self.arena, extent, first: number * self.each, most: self.each }
+        let Self { arena, extents, each, few } = self;
+        Groups { arena, extent: &extents[number], first: number * each, most: *each, few: *few }
     }
 }
 
@@ -81,9 +89,10 @@ impl Land {
 pub(crate) struct Groups<'a> {
     arena: &'a Arena,
     extent: &'a Extent,
-    /// Where they begin in the arena, and how many there can be.
+    /// Where they begin in the arena, how many there can be, and how many are few.
     first: usize,
     most: usize,
+    few: usize,
 }
 
 /// What belongs to the groups and is not needed to decide on a known key.
@@ -175,6 +184,13 @@ impl<'a> Groups<'a> {
     /// Whether another entry can be kept.
     pub(crate) fn has_room<T>(&self, beside: &Beside<T>) -> bool {
         (beside.len + 1) * PLACES <= self.most * WIDTH * TAKEN
+    }
+
+    /// Whether so many entries are too many for the places in use, and there can be more of those.
+    fn is_crowded(&self, entries: usize) -> bool {
+        let groups = self.in_use();
+        let taken = if groups < self.few { TAKEN_OF_FEW } else { TAKEN };
+        entries * PLACES > groups * WIDTH * taken && groups < self.most
     }
 
     /// Locks the entry that belongs at `place`, if it seems to be there. What seems not to be may be.
@@ -283,7 +299,7 @@ impl<'a> Groups<'a> {
         note: impl FnOnce() -> T,
         place: impl Fn(Fingerprint) -> u64,
     ) -> usize {
-        if beside.growth.is_some() || (beside.len + 1) * PLACES > self.places() * TAKEN {
+        if beside.growth.is_some() || self.is_crowded(beside.len + 1) {
             self.grow(beside, &place);
         }
         let at = self.put(beside, entry, place(entry.fingerprint));

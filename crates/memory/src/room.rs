@@ -12,8 +12,8 @@ use crate::stats::{Counters, count};
 use crate::table::{Locked, Table};
 
 /// Entries that a sweep looks at, to see whether they have expired, and how many more if one has.
-const SWEEP_FIRST: usize = 8;
-const SWEEP_MORE: usize = 12;
+const SWEEP_FIRST: usize = 16;
+const SWEEP_MORE: usize = 40;
 
 /// Reservations that a sweep looks at.
 const SWEEP_RESERVED: usize = 4;

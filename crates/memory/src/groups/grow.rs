@@ -14,10 +14,8 @@ use super::{Beside, Groups, LINES, NOTES};
 use crate::fingerprint::Fingerprint;
 use crate::group::{BYTES, Entry, WIDTH};
 
-/// Groups that a table begins with, and up to how many it doubles: a page of memory has place for so
-/// many, whether they are used or not.
-const FEWEST: usize = 2;
-const OF_A_PAGE: usize = 4096 / BYTES;
+/// Groups that a table begins with: a page of memory has place for so many, whether they are used or not.
+const FEWEST: usize = 4096 / BYTES;
 
 /// Homes that are moved at once. A seventh more groups have place for so many entries that four homes
 /// with each of them would do.
@@ -55,13 +53,14 @@ impl Groups<'_> {
         }
     }
 
-    /// A seventh more groups, more or less, or as many again where they are few; `None` if there are as many as can be.
+    /// A seventh more groups, more or less, or as many again while they are few; `None` if there are as many as
+    /// can be.
     fn plan<T>(&self, beside: &mut Beside<T>) -> Option<Growth> {
         let from = self.in_use();
-        // So the tables of a store grow at different times.
-        let to = match 2 * from {
-            doubled @ 0..=OF_A_PAGE => doubled.max(FEWEST),
-            _ => from + from * (130 + beside.random(60)) / 1024 + 1,
+        let to = match 2 * from <= self.few {
+            true => (2 * from).max(FEWEST),
+            // So the tables of a store grow at different times.
+            false => from + from * (130 + beside.random(60)) / 1024 + 1,
         };
         (from < self.most).then_some(Growth { from, to: to.min(self.most), left: from })
     }

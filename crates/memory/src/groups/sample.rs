@@ -92,8 +92,10 @@ impl Groups<'_> {
             let at = if at < places { at } else { at - places };
             if self.get(at).is_some() {
                 seen += 1;
-                let ranked = rank(at).map(|rank| (rank, at));
-                least = [least, ranked].into_iter().flatten().min();
+                // Of equals the first, which is anybody: the one of the lowest place would leave the low
+                // places emptier with every one that goes.
+                let is_less = |rank: &u64| least.is_none_or(|(least, _)| *rank < least);
+                least = rank(at).filter(is_less).map(|rank| (rank, at)).or(least);
             }
         }
         least

@@ -71,10 +71,11 @@ fn crowded_homes_lose_nothing() {
 }
 
 #[test]
-fn most_places_are_taken_at_any_size() {
+fn few_places_are_taken_of_few_and_most_of_many() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = Fingerprint::place;
-    let land = Land::new(1, 20_000);
+    // Of 64 shards each has few if it has 4096.
+    let land = Land::new(64, 20_000);
     let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
     for nth in 0..20_000u32 {
@@ -82,9 +83,12 @@ fn most_places_are_taken_at_any_size() {
         groups.insert(&mut beside, Entry { fingerprint, state: numbered(nth) }, || (), place);
         groups.release(&mut beside);
         let taken = beside.len() * 100 / groups.places();
-        // A block more or less is much of a small table.
-        let least = if nth < 3_000 { 33 } else { 62 };
-        assert!(nth < 100 || (least..=TAKEN).contains(&taken), "{taken} % of {nth}");
+        let expected = match groups.places() {
+            0..4096 => TAKEN_OF_FEW / 2 - 1..=TAKEN_OF_FEW,
+            4096 => TAKEN_OF_FEW / 2 - 1..=TAKEN,
+            _ => 62..=TAKEN,
+        };
+        assert!(nth < 57 || expected.contains(&taken), "{taken} % of {nth}");
     }
     let not_at = |home: &dyn Fn(u64) -> usize, width: usize| {
         let entries = (0..groups.places()).filter_map(|at| Some((at, groups.get(at)?)));
@@ -100,8 +104,8 @@ fn most_places_are_taken_at_any_size() {
 #[test]
 fn what_lies_beside_its_line_moves_there_when_there_is_a_place() {
     let hasher = Fingerprinter::new(&RandomState::new());
-    // The second line of the first group is home to all.
-    let place = |_| 1 << 62;
+    // The second line of the first group is home to all, of the 64 lines that there are.
+    let place = |_| 1 << 58;
     let land = Land::new(1, 100);
     let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
