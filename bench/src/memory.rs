@@ -19,7 +19,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::progress::progress;
 use crate::spread::Spread;
 use crate::table::{Table, bar_shown};
-use contestants::{Contestant, Governor, GovernorAhash, Nobody, Ours, ThrottleCrab};
+use contestants::{
+    Contestant, Governor, GovernorAhash, GovernorTold, Nobody, Ours, OursTold, ThrottleCrab,
+};
 use traffic::Traffic;
 
 const ROUNDS: usize = 7;
@@ -76,7 +78,28 @@ pub(crate) fn run() -> Vec<Table> {
         Spread::of(handovers.into_iter()).shown(0)
     ));
     tables.push(table);
+    tables.push(with_numbers());
     tables
+}
+
+/// What it takes to tell a client what is left, too.
+fn with_numbers() -> Table {
+    let header = ["keys", "tollkeeper", "governor + ahash", "ratio"];
+    let mut table = Table::new("The same, and the numbers are read that a client is told", &header);
+    for (name, keys, zipf) in
+        [("1", 1, false), ("10 k", 10_000, false), ("1 M Zipf", 1_000_000, true)]
+    {
+        let traffic = Traffic::new(keys, zipf, CALLS);
+        let (ours, governor) = (OursTold::default(), GovernorTold::default());
+        let [ours, governor] = measure([&ours, &governor], &traffic, 1, || ());
+        let ratio = format!("{:.2}", ours.median / governor.median);
+        table.row(&[name.to_owned(), ours.shown(0), governor.shown(0), ratio]);
+    }
+    table.note(
+        "One thread. tollkeeper tells the limit, what remains and when all is back, governor (with its \
+         StateInformationMiddleware) what remains.",
+    );
+    table
 }
 
 fn compare(
@@ -89,23 +112,13 @@ fn compare(
     let (ours, fixed, sliding) = (Ours::gcra(), Ours::fixed_window(), Ours::sliding_counter());
     let (governor, ahash) = (Governor::default(), GovernorAhash::default());
     let crab = ThrottleCrab::default();
-    let contestants: [&dyn Contestant; 7] =
-        [&Nobody, &ours, &fixed, &sliding, &governor, &ahash, &crab];
-    for contestant in contestants {
-        traffic.each_key(|key| contestant.allows(key));
-    }
-    let mut rounds: [Vec<f64>; 7] = Default::default();
-    for _ in 0..ROUNDS {
+    let before_round = || {
         if threads > 1 {
             handovers.push(handover_ns());
         }
-        for (contestant, times) in contestants.iter().zip(&mut rounds) {
-            times.push(round(*contestant, traffic, threads));
-        }
-    }
-    let [nobody, rest @ ..] = rounds;
-    let writing_ns = Spread::of(nobody.into_iter()).median;
-    let spreads = rest.map(|times| Spread::of(times.into_iter().map(|time| time - writing_ns)));
+    };
+    let contestants: [&dyn Contestant; 6] = [&ours, &fixed, &sliding, &governor, &ahash, &crab];
+    let spreads = measure(contestants, traffic, threads, before_round);
     let [ours, fixed, sliding, _, ahash, _] = spreads.map(|spread| spread.median);
     let mut cells = vec![name.to_owned(), threads.to_string()];
     cells.extend(spreads.iter().map(|spread| spread.shown(0)));
@@ -113,6 +126,28 @@ fn compare(
     cells.push(bar_shown(ours / ahash, demanded, &demanded.to_string()));
     cells.push(format!("{:.2}, {:.2}", fixed / ours, sliding / ours));
     cells
+}
+
+/// What a call of each takes, without what it takes to write down the key. All keys are known by then.
+fn measure<const N: usize>(
+    contestants: [&dyn Contestant; N],
+    traffic: &Traffic,
+    threads: usize,
+    mut before_round: impl FnMut(),
+) -> [Spread; N] {
+    for contestant in contestants {
+        traffic.each_key(|key| contestant.allows(key));
+    }
+    let (mut writing, mut times) = (Vec::new(), [const { Vec::new() }; N]);
+    for _ in 0..ROUNDS {
+        before_round();
+        writing.push(round(&Nobody, traffic, threads));
+        for (contestant, times) in contestants.iter().zip(&mut times) {
+            times.push(round(*contestant, traffic, threads));
+        }
+    }
+    let writing_ns = Spread::of(writing.into_iter()).median;
+    times.map(|times| Spread::of(times.into_iter().map(|time| time - writing_ns)))
 }
 
 /// The time of a call, in nanoseconds of its thread.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use governor::RateLimiter;
 use governor::clock::DefaultClock;
-use governor::middleware::NoOpMiddleware;
+use governor::middleware::{NoOpMiddleware, StateInformationMiddleware};
 use governor::state::keyed::DashMapStateStore;
 use throttlecrab::PeriodicStore;
 use tollkeeper_core::{Check, Quota, Rate};
@@ -66,6 +66,24 @@ impl Contestant for Ours {
     fn allows(&self, key: &String) -> bool {
         let check = Check::new("api", &self.quota, key, 1);
         self.store.check_now(&check).unwrap().outcome.allowed
+    }
+}
+
+/// The same, and what is told to a client is read.
+pub(crate) struct OursTold(Ours);
+
+impl Default for OursTold {
+    fn default() -> Self {
+        Self(Ours::gcra())
+    }
+}
+
+impl Contestant for OursTold {
+    fn allows(&self, key: &String) -> bool {
+        let check = Check::new("api", &self.0.quota, key, 1);
+        let outcome = self.0.store.check_now(&check).unwrap().outcome;
+        black_box((outcome.limit, outcome.remaining, outcome.reset_after_us));
+        outcome.allowed
     }
 }
 
@@ -143,7 +161,8 @@ impl Contestant for Fresh {
     }
 }
 
-type Keyed<S> = RateLimiter<String, DashMapStateStore<String, S>, DefaultClock, NoOpMiddleware>;
+type Keyed<S, M = NoOpMiddleware> =
+    RateLimiter<String, DashMapStateStore<String, S>, DefaultClock, M>;
 
 fn governor_quota() -> governor::Quota {
     governor::Quota::per_second(NonZeroU32::MIN).allow_burst(NonZeroU32::new(BURST).unwrap())
@@ -176,6 +195,26 @@ impl Default for GovernorAhash {
 impl Contestant for GovernorAhash {
     fn allows(&self, key: &String) -> bool {
         self.0.check_key(key).is_ok()
+    }
+}
+
+/// The same, and what it tells is read: how many are left.
+pub(crate) struct GovernorTold(Keyed<ahash::RandomState, StateInformationMiddleware>);
+
+impl Default for GovernorTold {
+    fn default() -> Self {
+        let GovernorAhash(governor) = GovernorAhash::default();
+        Self(governor.with_middleware())
+    }
+}
+
+impl Contestant for GovernorTold {
+    fn allows(&self, key: &String) -> bool {
+        let told = self.0.check_key(key);
+        told.is_ok_and(|snapshot| {
+            black_box(snapshot.remaining_burst_capacity());
+            true
+        })
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
         for bit in 0..u64::BITS {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             let power = 1 << bit;
-            numbers.extend([power - 1, power, power + 1, power | random >> (63 - bit) / 2]);
+            numbers.extend([power - 1, power, power + 1, power | (random >> ((63 - bit) / 2))]);
             numbers.push(random >> (63 - bit));
         }
         numbers

@@ -6,11 +6,10 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::group::{BYTES, Group, LINE_BYTES, Line};
+use crate::group::{BYTES, Group, Line};
 
-/// Words of a group, and of a line.
+/// Words of a group.
 const WORDS: usize = BYTES / size_of::<AtomicU64>();
-const OF_LINE: usize = LINE_BYTES / size_of::<AtomicU64>();
 
 pub(crate) struct Arena {
     words: Box<[AtomicU64]>,

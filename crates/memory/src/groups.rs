@@ -5,10 +5,10 @@
 //! a place. So a search may end at a group with a free place, and whoever leaves draws those behind him
 //! forward.
 //!
-//! Of the groups that there can be some are in use, a seventh more at a time. The order of homes does not
-//! depend on their number. So a table that grows moves its entries from the last home to the first, a few
-//! with each new one (`grow`), and homes that were not reached yet go by the number that there was
-//! before.
+//! Of the groups that there can be some are in use, a fifth more at a time, or twice as many while they are
+//! few. The order of homes does not depend on their number. So a table that grows moves its entries from the
+//! last home to the first, a few with each new one (`grow`), and homes that were not reached yet go by the
+//! number that there was before.
 //!
 //! Anybody may look for an entry ([`Groups::hold`]), and what he finds he must find again under its
 //! line's lock. What comes, goes or moves does so under the shard's mutex, whose holder has the

@@ -17,8 +17,8 @@ use crate::group::{BYTES, Entry, WIDTH};
 /// Groups that a table begins with: a page of memory has place for so many, whether they are used or not.
 const FEWEST: usize = 4096 / BYTES;
 
-/// Homes that are moved at once. A seventh more groups have place for so many entries that four homes
-/// with each of them would do.
+/// Homes that are moved at once. A fifth more groups have place for so many entries that two homes with
+/// each of them would do.
 pub(super) const STEP: usize = 16;
 
 /// What a step moves, as a rule: with those that lie behind their home.
@@ -53,14 +53,14 @@ impl Groups<'_> {
         }
     }
 
-    /// A seventh more groups, more or less, or as many again while they are few; `None` if there are as many as
+    /// A fifth more groups, more or less, or as many again while they are few; `None` if there are as many as
     /// can be.
     fn plan<T>(&self, beside: &mut Beside<T>) -> Option<Growth> {
         let from = self.in_use();
         let to = match 2 * from <= self.few {
             true => (2 * from).max(FEWEST),
             // So the tables of a store grow at different times.
-            false => from + from * (130 + beside.random(60)) / 1024 + 1,
+            false => from + from * (175 + beside.random(60)) / 1024 + 1,
         };
         (from < self.most).then_some(Growth { from, to: to.min(self.most), left: from })
     }
