@@ -26,7 +26,7 @@ const LONGER_US: u64 = 20_000_000;
 const CALLS_AT_FIRST: u64 = 9;
 
 /// One of each kind, each enough for fifty nodes.
-fn quotas() -> [Quota; 4] {
+pub(crate) fn quotas() -> [Quota; 4] {
     let rate = Rate::new(PER_SECOND, 1_000_000).unwrap();
     [
         Quota::token_bucket(4_000, rate).unwrap(),
@@ -138,7 +138,7 @@ fn crowded(quota: Quota, nodes: usize, percent: u64, spread: Spread) -> (Scenari
 }
 
 /// Calls of each node in a period, but for those with which it began.
-fn calls(scenario: &Scenario, report: &Report, nodes: usize) -> f64 {
+pub(crate) fn calls(scenario: &Scenario, report: &Report, nodes: usize) -> f64 {
     let periods = scenario.duration_us as f64 / period_us(&scenario.quota, nodes) as f64;
     let calls = report.calls.saturating_sub(CALLS_AT_FIRST * nodes as u64);
     calls as f64 / nodes as f64 / periods

@@ -4,11 +4,15 @@
 
 mod alone;
 mod calling;
+mod compared;
 mod counted;
+mod counting;
 mod hoarder;
+mod hoarding;
 mod judged;
 mod leases;
 mod node;
+mod otherwise;
 mod refunds;
 mod remaining;
 mod reserved;
@@ -19,3 +23,5 @@ mod storms;
 mod syncing;
 mod syncs;
 mod told;
+mod trickling;
+mod wanting;
