@@ -32,6 +32,13 @@ impl Count {
         Self { requests: self.requests * by, units: self.units * by }
     }
 
+    /// What of it is more than another has.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        let requests = (self.requests - other.requests).max(0.0);
+        Self { requests, units: (self.units - other.units).max(0.0) }
+    }
+
     fn plus(self, other: Self) -> Self {
         Self { requests: self.requests + other.requests, units: self.units + other.units }
     }

@@ -17,8 +17,10 @@ use tollkeeper_core::{Drawn, Quota};
 use crate::demand::{Count, Demand};
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
 use budget::Budget;
+use spells::Spells;
 
 mod budget;
+mod spells;
 
 /// A key is leased once so many requests come in a period, or are seen in an eighth of one, and until
 /// hardly any do.
@@ -79,6 +81,7 @@ pub struct Grant {
 #[derive(Clone, Debug)]
 pub struct Lease {
     demand: Demand,
+    spells: Spells,
     /// When somebody came last.
     asked_us: u64,
     /// Those that end first come first.
@@ -109,6 +112,7 @@ impl Lease {
     pub fn new(terms: &Terms, now_us: u64) -> Self {
         Self {
             demand: Demand::new(now_us, terms.period_us / 4),
+            spells: Spells::new(now_us),
             asked_us: now_us,
             grants: [Grant::default(); GRANTS],
             is_hot: false,
@@ -128,7 +132,9 @@ impl Lease {
     /// Decides a request of `cost`.
     #[inline]
     pub fn ask(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        let silence_us = now_us.saturating_sub(self.asked_us);
         self.asked_us = now_us;
+        self.spells.see(cost, silence_us, now_us, terms.period_us);
         if self.demand.see(cost, now_us, terms.period_us / 8) {
             self.weigh(terms, now_us);
         }
@@ -153,7 +159,8 @@ impl Lease {
     /// Decides one of a key that was not busy: the store does, or the key is busy from here on.
     fn ask_cold(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
         let store = |draw| Step { told: Told::Store, draw };
-        let is_busy = self.demand.seen().requests >= PAYS;
+        let awaited = self.spells.awaited(now_us, terms.period_us);
+        let is_busy = self.demand.seen().requests.max(awaited.requests) >= PAYS;
         if !is_busy && self.budget.take(terms.period_us, DRAWS, now_us) {
             self.left_us = Some(now_us);
             return store(None);
@@ -211,6 +218,7 @@ impl Lease {
     /// Takes a request back that was asked at `asked_us` and is asked again.
     pub fn unask(&mut self, cost: u64, asked_us: u64) {
         self.demand.unsee(cost);
+        self.spells.unsee(cost);
         if self.left_us.take_if(|left_us| *left_us == asked_us).is_some() {
             self.budget.give_back();
         }
@@ -281,7 +289,9 @@ impl Lease {
         let came = larger(seen, at_rate(seen, self.demand.since_us()));
         let spent = at_rate(self.spent, self.spent_since_us);
         let average = self.demand.in_us(terms.period_us);
-        let mut expected = larger(larger(average, spent), came);
+        // Half of it: who asks for more than there is has to wait for a period.
+        let awaited = self.spells.awaited(now_us, terms.period_us).times(0.5);
+        let mut expected = larger(larger(average, spent), larger(came, awaited));
         if terms.of_window && self.window_ends_us > now_us {
             // What is not spent when the window ends is lost.
             let rest_us = self.window_ends_us - now_us;
@@ -399,10 +409,11 @@ impl Lease {
         Some(idle)
     }
 
-    /// Whether nothing would be lost by forgetting the key.
+    /// Whether nothing would be lost by forgetting the key: one that is asked for anew may call as often as this.
     #[must_use]
-    pub fn is_idle(&self, now_us: u64) -> bool {
-        !self.is_asking && !self.is_hot && self.left(now_us) == 0
+    pub fn is_idle(&self, terms: &Terms, now_us: u64) -> bool {
+        let is_quiet = !self.is_asking && !self.is_hot && self.left(now_us) == 0;
+        is_quiet && self.budget.is_full(terms.period_us, now_us)
     }
 
     /// Whether the key is decided here, since it is busy.

@@ -128,7 +128,7 @@ impl Plan {
     /// Whether nothing would be lost by forgetting the key.
     pub(crate) fn is_idle(&self, now_us: u64) -> bool {
         match self {
-            Self::Lease(lease, _) => lease.is_idle(now_us),
+            Self::Lease(lease, terms) => lease.is_idle(terms, now_us),
             Self::Sync(synced, terms) => synced.is_idle(terms, now_us),
         }
     }

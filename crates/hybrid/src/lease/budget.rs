@@ -23,12 +23,22 @@ impl Budget {
         Self { calls: SPARE, counted_us: now_us }
     }
 
-    /// Counts a call, if there may be one and `keep` more after it.
+    /// How many may be made now.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn take(&mut self, period_us: u64, keep: f64, now_us: u64) -> bool {
+    fn at(&self, period_us: u64, now_us: u64) -> f64 {
         let periods = now_us.saturating_sub(self.counted_us) as f64 / period_us.max(1) as f64;
+        (self.calls + periods * CALLS).min(SPARE)
+    }
+
+    /// Whether as many may be made as can be saved.
+    pub(super) fn is_full(&self, period_us: u64, now_us: u64) -> bool {
+        self.at(period_us, now_us) >= SPARE
+    }
+
+    /// Counts a call, if there may be one and `keep` more after it.
+    pub(super) fn take(&mut self, period_us: u64, keep: f64, now_us: u64) -> bool {
+        self.calls = self.at(period_us, now_us);
         self.counted_us = now_us.max(self.counted_us);
-        self.calls = (self.calls + periods * CALLS).min(SPARE);
         let may_call = self.calls >= 1.0 + keep;
         if may_call {
             self.calls -= 1.0;
@@ -69,6 +79,16 @@ mod tests {
         assert_eq!(taken(1, 60, 4.0), 3, "as long as four more can be made");
         assert_eq!(taken(60, 70, 0.0), 4);
         assert_eq!(taken(70, 1_070, 0.0), 11);
+    }
+
+    #[test]
+    fn it_is_full_again_when_all_came_back() {
+        let mut budget = Budget::new(0);
+        assert!(budget.is_full(PERIOD_US, 0));
+        while budget.take(PERIOD_US, 0.0, 0) {}
+        assert!(
+            !budget.is_full(PERIOD_US, 7 * PERIOD_US) && budget.is_full(PERIOD_US, 8 * PERIOD_US)
+        );
     }
 
     #[test]

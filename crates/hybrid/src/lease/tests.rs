@@ -32,7 +32,7 @@ fn a_key_that_is_not_busy_is_the_stores() {
         let step = lease.ask(&TERMS, 1, nth * PERIOD_US);
         assert_eq!(step, Step { told: Told::Store, draw: None });
     }
-    assert!(lease.is_idle(101 * PERIOD_US));
+    assert!(lease.is_idle(&TERMS, 101 * PERIOD_US));
 }
 
 /// Two requests in a period are too few to be leased by their number, and too many to ask for each.
@@ -189,7 +189,7 @@ fn what_nobody_wants_is_given_back_and_the_key_forgotten() {
     for nth in 2..100 {
         lease.rest(&TERMS, nth * PERIOD_US);
     }
-    assert!(lease.is_idle(100 * PERIOD_US));
+    assert!(lease.is_idle(&TERMS, 100 * PERIOD_US));
 }
 
 /// A hundred units flow in while they are not wanted: as many do not come back.
@@ -254,8 +254,42 @@ fn who_asks_for_more_of_a_key_that_was_not_busy_is_not_denied_here() {
     for nth in 1..=60 {
         lease.rest(&terms, nth * PERIOD_US);
     }
-    assert!(lease.is_idle(now_us));
+    assert!(!lease.is_hot() && lease.left(now_us) == 0);
     let told: Vec<Told> = [1, 500, 1].map(|cost| lease.ask(&terms, cost, now_us).told).into();
     assert!(told.iter().all(|told| matches!(told, Told::Store | Told::Waits)), "{told:?}");
     assert!(lease.is_hot());
+}
+
+/// Each burst had to be learned anew, draw by draw, until there was no call left for it.
+#[test]
+fn a_burst_like_the_one_before_takes_few_draws() {
+    const REQUESTS: u64 = 100;
+    let mut lease = Lease::new(&TERMS, 0);
+    let mut burst = |begun_us: u64| {
+        let mut draws = Vec::new();
+        for nth in 0..REQUESTS {
+            let now_us = begun_us + nth * PERIOD_US / 4 / REQUESTS;
+            if let Some(draw) = lease.ask(&TERMS, 1, now_us).draw {
+                lease.granted(&TERMS, &drawn(draw.most, 10_000), draw, now_us, now_us, 0);
+                draws.push(draw.most);
+            }
+        }
+        (1..30).for_each(|nth| _ = lease.rest(&TERMS, begun_us + nth * PERIOD_US));
+        draws
+    };
+    let (first, second) = (burst(0), burst(30 * PERIOD_US));
+    assert!(first.len() > 3 && first[0] < REQUESTS / 8, "{first:?}");
+    assert!(second.len() < first.len() && second[0] >= REQUESTS / 2 - 1, "{second:?}");
+}
+
+/// A key that was forgotten as soon as nobody came had all its calls again when somebody did.
+#[test]
+fn a_key_is_not_forgotten_before_it_may_call_as_often_as_a_new_one() {
+    let mut lease = Lease::new(&TERMS, 0);
+    for nth in 0..3 {
+        assert_eq!(lease.ask(&TERMS, 1, nth).told, Told::Store);
+    }
+    lease.rest(&TERMS, PERIOD_US);
+    assert!(!lease.is_hot() && !lease.is_idle(&TERMS, 2 * PERIOD_US));
+    assert!(lease.is_idle(&TERMS, 3 * PERIOD_US));
 }
