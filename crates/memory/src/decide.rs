@@ -129,7 +129,7 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// The short way for what is asked most: a bucket of a known key, in the quota's own unit, has what
+    /// The short way for what is asked most: a bucket or windows of a known key, in their own unit, have what
     /// is asked for. If it is not so, nothing was done; the state is still locked if it was found.
     ///
     /// All of its result is made of numbers that are in registers: had any part of it been written

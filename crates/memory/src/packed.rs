@@ -46,7 +46,7 @@ pub(crate) struct Stepped {
     pub(crate) now_us: u64,
 }
 
-/// What is left of a bucket that had what was asked for.
+/// What is left where there was what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) packed: Packed,
@@ -133,7 +133,16 @@ impl Packed {
         ((time >> TIME) | (numbers >> NUMBERS) == 0).then_some(Self { low, high })
     }
 
-    /// What [`step`](Self::step) does with a token bucket in its own unit that has what is asked for,
+    /// The same with other counts, if they fit.
+    #[inline]
+    fn with_pair(self, &WindowPair { window, current, previous, .. }: &WindowPair) -> Option<Self> {
+        match (current | previous) >> COUNT {
+            0 => self.with(window, current << COUNT | previous),
+            _ => None,
+        }
+    }
+
+    /// What [`step`](Self::step) does with a bucket or windows in their own unit that have what is asked for,
     /// which is something; `None` of anything else.
     #[inline(always)]
     pub(crate) fn take(
@@ -143,11 +152,27 @@ impl Packed {
         cost: u64,
         now_us: impl FnOnce(u64) -> u64,
     ) -> Option<Taken> {
-        let (Quota::TokenBucket(bucket) | Quota::Gcra(bucket)) = quota else { return None };
-        let state = self.debt_of(bucket, unit)?;
-        let now_us = now_us(state.last_us);
-        let (state, [remaining, reset_after_us]) = state.taken(bucket, cost, now_us)?;
-        let packed = self.with(state.last_us, state.debt)?;
+        let (packed, now_us, [remaining, reset_after_us]) = match quota {
+            Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => {
+                let state = self.debt_of(bucket, unit)?;
+                let now_us = now_us(state.last_us);
+                let (state, numbers) = state.taken(bucket, cost, now_us)?;
+                (self.with(state.last_us, state.debt)?, now_us, numbers)
+            }
+            Quota::FixedWindow(window) => {
+                let state = self.count_of(window, unit)?;
+                let now_us = now_us(self.seen_us(unit));
+                let (state, numbers) = state.taken(window, cost, now_us)?;
+                (self.with(state.window, state.count)?, now_us, numbers)
+            }
+            Quota::SlidingWindowCounter(window) => {
+                let state = self.pair_of(window, unit)?;
+                let now_us = now_us(self.seen_us(unit));
+                let (state, numbers) = state.taken(window, cost, now_us)?;
+                (self.with_pair(&state)?, now_us, numbers)
+            }
+            _ => return None,
+        };
         (cost > 0).then_some(Taken { packed, now_us, remaining, reset_after_us })
     }
 
@@ -192,12 +217,7 @@ impl Packed {
                 let mut state = self.pair_of(window, unit)?;
                 let now_us = now_us(self.seen_us(unit));
                 let step = state.step(window, cost, now_us);
-                let WindowPair { window, current, previous, .. } = state;
-                if (current | previous) >> COUNT != 0 {
-                    return None;
-                }
-                let packed = self.with(window, current << COUNT | previous)?;
-                Some(Stepped { step, packed, now_us })
+                Some(Stepped { step, packed: self.with_pair(&state)?, now_us })
             }
             Quota::LeakingBucket(leak) => {
                 let mut state = self.debt_of(leak.bucket(), unit)?;

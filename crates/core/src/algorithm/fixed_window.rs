@@ -33,8 +33,7 @@ impl WindowCount {
     #[inline]
     pub fn at(&self, window: &Window, now_us: u64) -> u64 {
         let start_us = window.windows_in(now_us) * window.size_us();
-        let end_us = (self.window + 1).saturating_mul(self.size_us);
-        if end_us > start_us { self.count } else { 0 }
+        if self.end_us() > start_us { self.count } else { 0 }
     }
 
     /// Whether `cost` fits this window.
@@ -50,29 +49,39 @@ impl WindowCount {
         Admission::after(until_end_us(window, now_us))
     }
 
-    /// Asks, then charges or anchors, then reads the numbers, with one division.
+    /// Asks, then charges or anchors, then reads the numbers.
     #[inline]
     pub fn step(&mut self, window: &Window, cost: u64, now_us: u64) -> Step {
-        let size_us = window.size_us();
-        let this = window.windows_in(now_us);
-        let start_us = this * size_us;
-        let until_end_us = start_us + size_us - now_us;
-        let end_us = (self.window + 1).saturating_mul(self.size_us);
-        let mut count = if end_us > start_us { self.count } else { 0 };
-        let admission = match count.checked_add(cost) {
-            _ if cost > window.max_requests() => Admission::NEVER,
-            Some(used) if used <= window.max_requests() => Admission::NOW,
-            _ => Admission::after(until_end_us),
-        };
-        count += if admission.is_yes() { cost } else { 0 };
-        let stale = self.size_us != size_us || self.window > this;
-        let written = cost > 0 && (admission.is_yes() || stale);
-        if written {
-            *self = Self { window: this, size_us, count };
+        if let Some((taken, [remaining, reset_after_us])) = self.taken(window, cost, now_us) {
+            let written = cost > 0;
+            if written {
+                *self = taken;
+            }
+            return Step { admission: Admission::NOW, remaining, reset_after_us, written };
         }
-        let remaining = window.max_requests().saturating_sub(count);
-        let reset_after_us = if count == 0 { 0 } else { until_end_us };
-        Step { admission, remaining, reset_after_us, written }
+        let admission = self.admit(window, cost, now_us);
+        let written = cost > 0 && self.anchor(window, now_us);
+        let remaining = self.remaining(window, now_us);
+        Step { admission, remaining, reset_after_us: self.reset_after_us(window, now_us), written }
+    }
+
+    /// What counts when `cost` units were taken, what remains, and the time until nothing counts; `None` if
+    /// they do not fit.
+    #[inline(always)]
+    #[must_use]
+    pub fn taken(&self, window: &Window, cost: u64, now_us: u64) -> Option<(Self, [u64; 2])> {
+        let (size_us, this) = (window.size_us(), window.windows_in(now_us));
+        let start_us = this * size_us;
+        let count = if self.end_us() > start_us { self.count } else { 0 };
+        let count = count.checked_add(cost).filter(|count| *count <= window.max_requests())?;
+        let reset_after_us = if count == 0 { 0 } else { size_us - (now_us - start_us) };
+        let numbers = [window.max_requests() - count, reset_after_us];
+        Some((Self { window: this, size_us, count }, numbers))
+    }
+
+    #[inline]
+    fn end_us(&self) -> u64 {
+        (self.window + 1).saturating_mul(self.size_us)
     }
 
     /// Counts `cost` units that were found to fit.

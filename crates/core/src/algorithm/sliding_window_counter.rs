@@ -78,29 +78,35 @@ impl WindowPair {
         Admission::after(counts.retry_after_us(window, cost))
     }
 
-    /// Asks, then charges or anchors, then reads the numbers, with few divisions.
+    /// Asks, then charges or anchors, then reads the numbers.
     #[inline]
     pub fn step(&mut self, window: &Window, cost: u64, now_us: u64) -> Step {
+        if let Some((taken, [remaining, reset_after_us])) = self.taken(window, cost, now_us) {
+            let written = cost > 0;
+            if written {
+                *self = taken;
+            }
+            return Step { admission: Admission::NOW, remaining, reset_after_us, written };
+        }
+        let admission = self.admit(window, cost, now_us);
+        let written = cost > 0 && self.anchor(window, now_us);
+        let remaining = self.remaining(window, now_us);
+        Step { admission, remaining, reset_after_us: self.reset_after_us(window, now_us), written }
+    }
+
+    /// What counts when `cost` units were taken, what remains, and the time until nothing weighs; `None` if
+    /// they do not fit by the estimate.
+    #[inline(always)]
+    #[must_use]
+    pub fn taken(&self, window: &Window, cost: u64, now_us: u64) -> Option<(Self, [u64; 2])> {
         let mut counts = self.at(window, now_us);
-        let mut used = counts.used(window);
-        let admission = match used.checked_add(cost) {
-            _ if cost > window.max_requests() => Admission::NEVER,
-            Some(used) if used <= window.max_requests() => Admission::NOW,
-            _ => Admission::after(counts.retry_after_us(window, cost)),
-        };
-        if admission.is_yes() {
-            counts.current += cost;
-            used += cost;
-        }
-        let this = window.windows_in(now_us);
-        let stale = self.size_us != window.size_us() || self.window > this;
-        let written = cost > 0 && (admission.is_yes() || stale);
-        if written {
-            let Counts { current, previous, .. } = counts;
-            *self = Self { window: this, size_us: window.size_us(), current, previous };
-        }
-        let remaining = window.max_requests().saturating_sub(used);
-        Step { admission, remaining, reset_after_us: counts.reset_after_us(window), written }
+        let used = counts.used(window).checked_add(cost);
+        let used = used.filter(|used| *used <= window.max_requests())?;
+        counts.current += cost;
+        let numbers = [window.max_requests() - used, counts.reset_after_us(window)];
+        let Counts { current, previous, .. } = counts;
+        let (this, size_us) = (window.windows_in(now_us), window.size_us());
+        Some((Self { window: this, size_us, current, previous }, numbers))
     }
 
     /// Counts `cost` units that were found to fit.

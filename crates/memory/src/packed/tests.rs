@@ -70,12 +70,12 @@ fn stepped_alike(state: &State, quota: &Quota, cost: u64, now_us: u64, row: RowI
     }
 }
 
-/// What is taken in the short way is what a step takes, and all that a token bucket gives is.
+/// What is taken in the short way is what a step takes, and all that is given is, but by a leaking bucket.
 fn taken_alike(packed: Packed, quota: &Quota, cost: u64, now_us: u64) {
     let unit = Unit::of(quota);
-    let is_bucket = matches!(quota, Quota::TokenBucket(_) | Quota::Gcra(_));
+    let is_short = !matches!(quota, Quota::LeakingBucket(_));
     let stepped = packed.step(quota, unit, cost, |_| now_us);
-    let stepped = stepped.filter(|it| is_bucket && it.step.written && it.step.admission.is_yes());
+    let stepped = stepped.filter(|it| is_short && it.step.written && it.step.admission.is_yes());
     let taken = stepped.map(|Stepped { step, packed, now_us }| {
         let Step { remaining, reset_after_us, .. } = step;
         Taken { packed, now_us, remaining, reset_after_us }
