@@ -198,7 +198,7 @@ impl<C: Clock> MemoryStore<C> {
     #[cold]
     #[inline(never)]
     fn sweep_next(&self, now_us: u64) {
-        self.rooms(now_us).sweep_next();
+        turn::found(self.rooms(now_us).sweep_next());
     }
 
     /// One limit under its shard's mutex: of a key that is not known yet, or whose state is not in
@@ -229,9 +229,9 @@ impl<C: Clock> MemoryStore<C> {
             None => self.take_new(&mut shard, &mut rooms, id, check, permit, now_us),
         };
         if turn::is_due() {
-            rooms.sweep(&mut shard);
+            let found = rooms.sweep(&mut shard);
             drop(shard);
-            rooms.sweep_next();
+            turn::found(rooms.sweep_next() || found);
         }
         *touched = rooms.budget.spent();
         Checked { now_us, charged, outcome }
@@ -291,7 +291,7 @@ impl<C: Clock> MemoryStore<C> {
         }
         let due = (0..checks.len()).find(|_| turn::is_due());
         if let Some(at) = due {
-            rooms.sweep(locked.shard(locked.ids[at]));
+            turn::found(rooms.sweep(locked.shard(locked.ids[at])));
         }
         let mut looks: SmallVec<[Look; 4]> = SmallVec::new();
         for (at, check) in checks.iter().enumerate() {

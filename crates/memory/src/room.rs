@@ -51,15 +51,13 @@ impl<'a> RoomMaker<'a> {
         Self { table, counters, settings, now_us, budget: Budget::new() }
     }
 
-    /// Takes away some entries of the shard whose turn it is. Nobody is waited for.
-    pub(crate) fn sweep_next(&mut self) {
-        if let Some(mut shard) = self.table.try_lock_next() {
-            self.sweep(&mut shard);
-        }
+    /// Takes away some entries of the shard whose turn it is. Nobody is waited for. Whether there were any.
+    pub(crate) fn sweep_next(&mut self) -> bool {
+        self.table.try_lock_next().is_some_and(|mut shard| self.sweep(&mut shard))
     }
 
-    /// Takes away a few entries of a shard that have expired.
-    pub(crate) fn sweep(&mut self, shard: &mut Keys<'_>) {
+    /// Takes away a few entries of a shard that have expired; whether there were any.
+    pub(crate) fn sweep(&mut self, shard: &mut Keys<'_>) -> bool {
         let mut sweep = |most| shard.sweep(most, &self.table.common, self.now_us, &mut self.budget);
         let mut swept = sweep(SWEEP_FIRST);
         if swept > 0 {
@@ -69,7 +67,7 @@ impl<'a> RoomMaker<'a> {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        self.sweep_reservations(shard, SWEEP_RESERVED);
+        self.sweep_reservations(shard, SWEEP_RESERVED) || swept > 0
     }
 
     /// Makes room in the shards of a request that reserves, with each one that is new: so those that
@@ -78,15 +76,16 @@ impl<'a> RoomMaker<'a> {
         let ids = locked.ids.clone();
         // Half of the budget is for keys.
         let most = (Budget::MOST / 2 / ids.len().max(1)).clamp(1, SWEEP_RESERVED);
-        ids.into_iter().for_each(|id| self.sweep_reservations(locked.shard(id), most));
+        ids.into_iter().for_each(|id| _ = self.sweep_reservations(locked.shard(id), most));
     }
 
-    /// Takes away a few reservations of a shard that have expired.
-    fn sweep_reservations(&mut self, shard: &mut Keys<'_>, most: usize) {
+    /// Takes away a few reservations of a shard that have expired; whether there were any.
+    fn sweep_reservations(&mut self, shard: &mut Keys<'_>, most: usize) -> bool {
         let swept = shard.reservations().sweep(most, self.now_us, &mut self.budget);
         if swept > 0 {
             self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
         }
+        swept > 0
     }
 
     /// Takes a place for a new key of `shard`. `own` are the states of the request itself, which

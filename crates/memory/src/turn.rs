@@ -1,5 +1,7 @@
 //! Which calls sweep. Each thread counts its own, so that counting makes nobody wait.
 //!
+//! The more they find, the more often they come.
+//!
 //! A thread may use several stores in turn, and then each has to get its share. So turns are not every
 //! 64th call but fall as the multiples of the golden ratio do: evenly, and as evenly in every second
 //! call, or every third.
@@ -7,8 +9,10 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Of a thread's calls, one in so many sweeps.
-const CALLS_PER_SWEEP: u32 = 64;
+/// Of a thread's calls one in so many sweeps at first, and at least and at most.
+const AT_FIRST: u32 = 64;
+const SELDOM: u32 = 512;
+const OFTEN: u32 = 32;
 
 /// What a call adds: 2^32 divided by the golden ratio.
 const STEP: u32 = 0x9E37_79B9;
@@ -19,6 +23,8 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     /// What calls have added so far. The first one comes to 0.
     static ADDED: Cell<u32> = const { Cell::new(0u32.wrapping_sub(STEP)) };
+    /// Below which sum it is a call's turn.
+    static TURN: Cell<u32> = const { Cell::new(u32::MAX / AT_FIRST) };
 }
 
 /// Counts a call; whether it is one of those that sweep.
@@ -28,7 +34,14 @@ pub(crate) fn is_due() -> bool {
         added.set(added.get().wrapping_add(STEP));
         added.get()
     });
-    added < u32::MAX / CALLS_PER_SWEEP && is_due_or_first(added)
+    added < TURN.get() && is_due_or_first(added)
+}
+
+/// A sweep has found something, or nothing: then the next one comes later. Whoever sweeps reads what
+/// others are about to write, which takes them and him much longer than the look itself.
+pub(crate) fn found(anything: bool) {
+    let next = if anything { u32::MAX / OFTEN } else { (TURN.get() / 2).max(u32::MAX / SELDOM) };
+    TURN.set(next);
 }
 
 /// Threads begin at different places: those that end after a few calls sweep as often as others.
@@ -49,11 +62,21 @@ mod tests {
         is_due();
         for stores in [1, 2, 3, 4, 5, 8, 16, 32] {
             let mut due = vec![0; stores];
-            for _ in 0..100 * CALLS_PER_SWEEP {
+            for _ in 0..100 * AT_FIRST {
                 due.iter_mut().for_each(|due| *due += u32::from(is_due()));
             }
             assert!(due.iter().all(|due| (90..=110).contains(due)), "{due:?}");
         }
+    }
+
+    #[test]
+    fn it_is_due_more_often_where_something_is_found() {
+        is_due();
+        let due = || (0..512_000).filter(|_| is_due()).count();
+        found(true);
+        assert!((15_900..16_100).contains(&due()));
+        (0..10).for_each(|_| found(false));
+        assert!((990..1_010).contains(&due()));
     }
 
     #[test]
@@ -62,8 +85,7 @@ mod tests {
             is_due();
             is_due()
         };
-        let threads =
-            (0..10 * CALLS_PER_SWEEP).map(|_| std::thread::spawn(call_twice).join().unwrap());
+        let threads = (0..10 * AT_FIRST).map(|_| std::thread::spawn(call_twice).join().unwrap());
         let due = threads.filter(|due| *due).count();
         assert!((5..=15).contains(&due), "{due}");
     }
