@@ -4,6 +4,7 @@
 //! caller waits. The plain scripts go over the same client library and as many connections.
 
 mod contestants;
+mod deep;
 mod hot;
 mod load;
 mod room;
@@ -69,7 +70,7 @@ pub(crate) fn run() -> Vec<Table> {
     let mut tables = Vec::new();
     let all_cores = Runtime::new().unwrap();
     let most_per_second = all_cores.block_on(async {
-        tables.extend([unmerged(&server).await, merged(&server).await]);
+        tables.extend([unmerged(&server).await, deep::run(&server).await, merged(&server).await]);
         by_callers(&server, &mut tables).await
     });
     // Half of the load leaves time; with one thread the server has a core of its own, and what is
