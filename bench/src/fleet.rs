@@ -108,6 +108,10 @@ pub(crate) fn run() -> Vec<Table> {
             format!("{:.1}", run.redis_percent),
         ]);
     }
+    table.note(
+        "Units over it are by when their askers heard of them, to a tenth of a millisecond. Answers of the store that \
+         come closer together than they were decided may seem too many by it: at most what is decided in a round trip.",
+    );
     let lease = &runs[1].1;
     let faster = lease.per_second / exact;
     let mut bars = Table::new("Leases, by their bars", &["", "measured", "bar"]);
