@@ -19,7 +19,7 @@ const FEWEST: usize = 4096 / BYTES;
 
 /// Homes that are moved at once. A fifth more groups have place for so many entries that two homes with
 /// each of them would do.
-pub(super) const STEP: usize = 16;
+pub(super) const STEP: usize = 32;
 
 /// What a step moves, as a rule: with those that lie behind their home.
 type Moved = SmallVec<[Entry; (STEP + 8) * WIDTH]>;

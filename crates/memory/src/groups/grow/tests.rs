@@ -25,8 +25,9 @@ struct Numbered {
 }
 
 impl Numbered {
+    /// In one of so many shards that 512 places are no longer few.
     fn new(most: usize) -> Self {
-        Self { hasher: Fingerprinter::new(&RandomState::new()), land: Land::new(1, most) }
+        Self { hasher: Fingerprinter::new(&RandomState::new()), land: Land::new(512, most) }
     }
 
     fn of(&self, nth: u32) -> Fingerprint {
@@ -75,10 +76,10 @@ impl Map {
 
 #[test]
 fn steps_lose_nothing_and_move_few() {
-    let keys = Numbered::new(4_000);
+    let keys = Numbered::new(8_000);
     let (groups, mut beside, mut map) = (keys.groups(), Beside::new(5, true), Map::default());
     let (mut steps, mut most_moved, mut gone) = (0, 0, 0);
-    for nth in 0..4_000 {
+    for nth in 0..8_000 {
         keys.insert(&mut beside, nth, numbered(nth));
         most_moved = most_moved.max(map.changed(groups, &beside));
         groups.release(&mut beside);
