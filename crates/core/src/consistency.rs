@@ -11,8 +11,9 @@ use crate::quota::{LeakMode, Quota, QuotaError};
 use crate::rate::Rate;
 use crate::text::format_duration;
 
-/// A lease lives for so many of its periods: who got units has until then to spend them.
-pub const LEASE_PERIODS: u64 = 2;
+/// Of a bucket as much may be leased out as flows in during so many periods: what is spent in one, and what
+/// is drawn for the next.
+const LEASE_PERIODS: u64 = 2;
 
 /// Of what a limit allows at once, a lease keeps back at most one part in so many.
 const KEPT_BACK: u64 = 4;
@@ -159,6 +160,12 @@ impl Consistency {
         }
     }
 
+    /// How many units of a bucket may be in the hands of processes at once, if units are leased.
+    #[must_use]
+    pub fn most_out(&self, quota: &Quota) -> Option<u64> {
+        quota.bucket().map(|bucket| bucket.capacity().saturating_sub(self.stored(quota).limit()))
+    }
+
     /// What the store is asked for: of a lease the quota without what is kept back, so that what was
     /// taken before and is spent now fits on top; of one that is split, a part.
     #[must_use]
@@ -257,11 +264,11 @@ fn refuse_held(quota: &Quota) -> Result<(), Unsuited> {
     }
 }
 
-/// The bucket without what can flow in while a lease lives.
+/// The bucket without what may be leased out.
 fn kept_back(quota: &Quota, period_us: u64) -> Result<Quota, QuotaError> {
     let Some(bucket) = quota.bucket() else { return Ok(*quota) };
-    let life_us = period_us.saturating_mul(LEASE_PERIODS);
-    let flows_in = u128::from(bucket.drain()) * u128::from(life_us);
+    let in_us = period_us.saturating_mul(LEASE_PERIODS);
+    let flows_in = u128::from(bucket.drain()) * u128::from(in_us);
     let flows_in = flows_in.div_ceil(u128::from(bucket.unit()));
     let flows_in = u64::try_from(flows_in).unwrap_or(u64::MAX);
     let capacity = bucket.capacity().saturating_sub(flows_in).max(1);

@@ -12,6 +12,7 @@ use crate::alone::Alone;
 use crate::check::{Check, Request};
 use crate::consistency::Consistency;
 use crate::decision::{Answer, Single};
+use crate::lent::{Lend, Lent};
 use crate::part::Part;
 use crate::quota::Quota;
 use crate::state::State;
@@ -186,6 +187,9 @@ pub enum Change {
         /// How many there should be at least, if there are so many.
         least: u64,
     },
+    /// Takes units of a bucket in advance as [`Draw`](Self::Draw) does, but no more than may be out, and
+    /// hears what became of those that were: as [`Loans`](crate::Loans) says.
+    Lend(Lend),
     /// Takes units that were spent elsewhere, whether they fit or not, up to one further limit.
     Spend {
         /// How many.
@@ -206,6 +210,8 @@ pub enum Amended {
     Settled(Settled),
     /// Units were drawn or spent.
     Drawn(Drawn),
+    /// Units were lent.
+    Lent(Lent),
     /// It had taken effect before; nothing changed.
     Repeated,
     /// There is nothing of that name, or no longer; nothing changed.

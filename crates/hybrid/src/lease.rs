@@ -4,15 +4,15 @@
 //! follows the demand. When the store had less than was wanted, everybody wants more than there is:
 //! then it is asked once in a period, however many come, and who comes in between is denied here.
 //!
-//! Why nobody gets too much: what is spent in an interval was taken in it or in the one life before.
-//! The store's bucket is smaller by what flows in during one life, so both together fit the limit. A
-//! process that dies with units just wastes them. Units of a window end with the window.
+//! Why nobody gets too much: the store counts units of a bucket as out until it hears that they were
+//! spent or come back, or they have ended. Its bucket is smaller by what may be out. So what is spent in an
+//! interval, out when it began or lent in it, fits the limit. A process that dies with units wastes them.
+//! Units of a window end with the window, which counts them from the first.
 //!
 //! It is a pure function of numbers; who calls does the calls. Times are of one clock that only goes
 //! forward, but for those that the store tells.
 
-use tollkeeper_core::consistency::LEASE_PERIODS;
-use tollkeeper_core::{Drawn, Quota};
+use tollkeeper_core::{Back, Change, Consistency, Drawn, Lend, Lent, Quota, TURNS};
 
 use crate::demand::{Count, Demand};
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
@@ -34,47 +34,44 @@ const DRAWS: f64 = 4.0;
 /// A store that gave no answer is asked again after so long at most, however long a period is.
 const LOST_US: u64 = 1_000_000;
 
-/// Grants that are told apart; more become one, with the life of the shortest.
-const GRANTS: usize = 3;
-
 /// What does not change while a key is leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The time for which units are taken.
     pub period_us: u64,
-    /// Whether what is taken ends with the store's window.
-    pub of_window: bool,
-    /// What flows in: one unit in so many parts, and so many parts in a microsecond. Into a window
-    /// nothing does.
-    unit: u64,
-    drain: u64,
+    /// How many units of a bucket may be out. Those of a window are not counted: they end with it.
+    pub most_out: Option<u64>,
 }
 
 impl Terms {
     /// Those of a limit.
     #[must_use]
     pub fn new(quota: &Quota, period_us: u64) -> Self {
-        let of_window = matches!(quota, Quota::FixedWindow(_));
-        let flow = quota.bucket().map(|bucket| (bucket.unit(), bucket.drain()));
-        let (unit, drain) = flow.unwrap_or((1, 0));
-        Self { period_us, of_window, unit, drain }
-    }
-
-    /// How long units live that nothing else ends.
-    fn life_us(&self) -> u64 {
-        self.period_us.saturating_mul(LEASE_PERIODS)
+        let period = u32::try_from(period_us).unwrap_or(u32::MAX);
+        Self { period_us, most_out: Consistency::Lease { period_us: period }.most_out(quota) }
     }
 }
 
-/// Units that were taken together.
+/// Units that were taken in one turn, which end together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     /// How many are left.
     pub units: u64,
+    /// How many were spent that the store was not told of.
+    pub spent: u64,
     /// When they end.
     pub ends_us: u64,
-    /// When they were taken, by the store's clock.
+    /// When they were taken, by the store's clock: the first of them.
     pub at_us: u64,
+    /// The turn: of the store's loans, or its window.
+    pub turn: u64,
+}
+
+impl Grant {
+    /// Whether there is anything to spend or to tell.
+    fn is_live(&self, now_us: u64) -> bool {
+        self.ends_us > now_us && (self.units > 0 || self.spent > 0)
+    }
 }
 
 /// What is known of a key.
@@ -85,7 +82,7 @@ pub struct Lease {
     /// When somebody came last.
     asked_us: u64,
     /// Those that end first come first.
-    grants: [Grant; GRANTS],
+    grants: [Grant; TURNS],
     is_hot: bool,
     /// Whether the store had less than was wanted.
     is_short: bool,
@@ -114,7 +111,7 @@ impl Lease {
             demand: Demand::new(now_us, terms.period_us / 4),
             spells: Spells::new(now_us),
             asked_us: now_us,
-            grants: [Grant::default(); GRANTS],
+            grants: [Grant::default(); TURNS],
             is_hot: false,
             is_short: false,
             is_lost: false,
@@ -188,6 +185,7 @@ impl Lease {
                 spent.at_us = spent.at_us.min(grant.at_us);
             }
             grant.units -= taken;
+            grant.spent += taken;
             owed -= taken;
         }
         self.spent = self.spent.with(1.0, cost);
@@ -201,17 +199,13 @@ impl Lease {
         if now_us >= spent.ends_us {
             return;
         }
-        // To those that end no later than they would.
-        let mut kept = self.grants.iter_mut().filter(|grant| grant.ends_us > now_us);
-        match kept.find(|grant| grant.ends_us <= spent.ends_us) {
-            Some(grant) => {
-                grant.units = grant.units.saturating_add(cost);
-                grant.at_us = grant.at_us.min(spent.at_us);
-            }
-            None => {
-                let Spent { ends_us, at_us, .. } = spent;
-                self.keep(Grant { units: cost, ends_us, at_us }, now_us);
-            }
+        // What the store was told is spent stays so, though it is not.
+        let mut owed = cost;
+        for grant in self.grants.iter_mut().filter(|grant| grant.ends_us > now_us) {
+            let back = owed.min(grant.spent);
+            grant.units += back;
+            grant.spent -= back;
+            owed -= back;
         }
     }
 
@@ -292,7 +286,7 @@ impl Lease {
         // Half of it: who asks for more than there is has to wait for a period.
         let awaited = self.spells.awaited(now_us, terms.period_us).times(0.5);
         let mut expected = larger(larger(average, spent), larger(came, awaited));
-        if terms.of_window && self.window_ends_us > now_us {
+        if terms.most_out.is_none() && self.window_ends_us > now_us {
             // What is not spent when the window ends is lost.
             let rest_us = self.window_ends_us - now_us;
             let rest = (rest_us as f64 / terms.period_us as f64).clamp(0.25, 1.0);
@@ -309,11 +303,23 @@ impl Lease {
         !self.is_asking && (left as f64) < self.demand.in_us(2 * self.trip_us).units + 1.0
     }
 
+    /// What the store is asked for a draw, and told with it.
+    pub fn change(&mut self, terms: &Terms, draw: Draw) -> Change {
+        let Draw { most, least } = draw;
+        let Some(most_out) = terms.most_out else { return Change::Draw { most, least } };
+        let back = self.grants.each_mut().map(|grant| Back {
+            turn: grant.turn,
+            spent: std::mem::take(&mut grant.spent),
+            unspent: 0,
+        });
+        Change::Lend(Lend { most, least, most_out, period_us: terms.period_us, back })
+    }
+
     /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.
     pub fn granted(
         &mut self,
         terms: &Terms,
-        drawn: &Drawn,
+        lent: &Lent,
         asked: Draw,
         sent_us: u64,
         now_us: u64,
@@ -323,45 +329,54 @@ impl Lease {
         let trip_us = now_us.saturating_sub(sent_us);
         self.trip_us = if self.trip_us == 0 { trip_us } else { (self.trip_us * 7 + trip_us) / 8 };
         (self.spent, self.spent_since_us) = (Count::ZERO, now_us);
-        self.is_short = drawn.units < asked.most;
+        let Lent { drawn: Drawn { units, left, at_us, .. }, turn, life_us } = *lent;
+        // If it has more than it gave, too many were out: mostly here, and those are soon spent.
+        self.is_short = units < asked.most && (units == 0 || left <= units);
         if self.is_short {
             self.next_us = now_us.saturating_add(about(terms.period_us, chance));
         }
-        let mut life_us = terms.life_us();
-        if terms.of_window {
-            // They count for all of their window, whoever spends them when.
-            life_us = drawn.reset_after_us;
-            self.window_ends_us = sent_us.saturating_add(drawn.reset_after_us);
+        if terms.most_out.is_none() {
+            self.window_ends_us = sent_us.saturating_add(life_us);
         }
         // Clocks do not run alike to the last.
         let ends_us = sent_us.saturating_add(life_us - life_us / 1000);
-        self.keep(Grant { units: drawn.units, ends_us, at_us: drawn.at_us }, now_us);
+        self.keep(Grant { units, spent: 0, ends_us, at_us, turn }, now_us);
     }
 
-    /// The draw came to nothing, as far as is known.
-    pub fn failed(&mut self, terms: &Terms, now_us: u64, chance: u32) {
+    /// The draw came to nothing, as far as is known. If it surely was not made, what it was to tell is
+    /// still to be told.
+    pub fn failed(&mut self, terms: &Terms, untold: Option<&Change>, now_us: u64, chance: u32) {
         (self.is_asking, self.is_lost) = (false, true);
         // What came to nothing is not to keep the next one from being made.
         self.budget.give_back();
         self.next_us = now_us.saturating_add(about(terms.period_us.min(LOST_US), chance));
+        let Some(Change::Lend(lend)) = untold else { return };
+        for back in lend.back {
+            let mut grants = self.grants.iter_mut();
+            if let Some(grant) = grants.find(|grant| grant.turn == back.turn) {
+                grant.spent = grant.spent.saturating_add(back.spent);
+            }
+        }
     }
 
     fn keep(&mut self, grant: Grant, now_us: u64) {
         if grant.units == 0 {
             return;
         }
-        self.grants.iter_mut().filter(|old| old.ends_us <= now_us).for_each(|old| old.units = 0);
-        match self.grants.iter_mut().find(|old| old.units == 0) {
-            Some(free) => *free = grant,
+        let ended = |grant: &Grant| !grant.is_live(now_us);
+        self.grants.iter_mut().filter(|old| ended(old)).for_each(|old| *old = Grant::default());
+        match self.grants.iter_mut().find(|old| old.turn == grant.turn && !ended(old)) {
+            Some(same) => {
+                same.units = same.units.saturating_add(grant.units);
+                same.ends_us = same.ends_us.min(grant.ends_us);
+            }
+            // There are no more turns than places but if a clock runs wrong: then the first is lost.
             None => {
-                // It joins the last, and both have the shorter life of the two.
-                let last = &mut self.grants[GRANTS - 1];
-                last.units = last.units.saturating_add(grant.units);
-                last.ends_us = last.ends_us.min(grant.ends_us);
-                last.at_us = last.at_us.min(grant.at_us);
+                let free = self.grants.iter().position(ended).unwrap_or(0);
+                self.grants[free] = grant;
             }
         }
-        self.grants.sort_unstable_by_key(|grant| (grant.units == 0, grant.ends_us));
+        self.grants.sort_unstable_by_key(|grant| (ended(grant), grant.ends_us));
     }
 
     /// Whether the key is worth leasing, by the demand of now.
@@ -377,7 +392,7 @@ impl Lease {
 
     /// Looks after a key for which nobody may have come for a while: units that nobody wants are to
     /// be given back.
-    pub fn rest(&mut self, terms: &Terms, now_us: u64) -> Option<Grant> {
+    pub fn rest(&mut self, terms: &Terms, now_us: u64) -> Option<Change> {
         let is_quiet = now_us.saturating_sub(self.asked_us) >= terms.period_us;
         self.demand.pass(now_us, terms.period_us / 8);
         let idle = if is_quiet && !self.is_asking { self.idle(terms, now_us) } else { None };
@@ -385,28 +400,24 @@ impl Lease {
         idle
     }
 
-    /// Takes out what is worth a call to give back. As much as has flown in since it was taken does not come
-    /// back: so of grants of several ages, those from one on of which most does, as if all were as old.
-    fn idle(&mut self, terms: &Terms, now_us: u64) -> Option<Grant> {
-        let comes_back = |grant: &Grant| {
-            let age_us = terms.life_us().saturating_sub(grant.ends_us - now_us);
-            let flown = u128::from(age_us) * u128::from(terms.drain) / u128::from(terms.unit);
-            u128::from(grant.units).saturating_sub(flown)
-        };
-        let live = |grant: &&Grant| grant.units > 0 && grant.ends_us > now_us;
-        let from = |nth: usize| {
-            let of_it = self.grants[nth..].iter().filter(live);
-            let oldest = self.grants[nth..].iter().find(live)?;
-            let at_us = of_it.clone().map(|grant| grant.at_us).min()?;
-            Some((nth, Grant { units: of_it.map(|grant| grant.units).sum(), at_us, ..*oldest }))
-        };
-        let all = (0..GRANTS).filter_map(from).filter(|(_, grant)| comes_back(grant) > 0);
-        let (nth, idle) = all.max_by_key(|(_, grant)| comes_back(grant))?;
-        if !self.budget.take(terms.period_us, DRAWS, now_us) {
+    /// Takes all units out, if there are any and a call may be made for them.
+    fn idle(&mut self, terms: &Terms, now_us: u64) -> Option<Change> {
+        let units = self.left(now_us);
+        if units == 0 || !self.budget.take(terms.period_us, DRAWS, now_us) {
             return None;
         }
-        self.grants[nth..].fill(Grant::default());
-        Some(idle)
+        let grants = std::mem::take(&mut self.grants);
+        let live = |grant: &Grant| grant.is_live(now_us);
+        let Some(most_out) = terms.most_out else {
+            let charged_at_us = grants.iter().filter(|it| live(it)).map(|it| it.at_us).min();
+            return Some(Change::Refund { units, charged_at_us });
+        };
+        let back = grants.map(|grant| match live(&grant) {
+            true => Back { turn: grant.turn, spent: grant.spent, unspent: grant.units },
+            false => Back::default(),
+        });
+        let period_us = terms.period_us;
+        Some(Change::Lend(Lend { most: 0, least: 0, most_out, period_us, back }))
     }
 
     /// Whether nothing would be lost by forgetting the key: one that is asked for anew may call as often as this.

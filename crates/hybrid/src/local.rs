@@ -8,12 +8,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Clock, Consistency, Drawn, Filter, Quota, Ran, Store,
+    Amended, Amendment, Change, Check, Clock, Consistency, Filter, Lend, Lent, Quota, Ran, Store,
 };
 
 use crate::keys::{Keys, Name, Named};
 use crate::known::{Known, Taken};
-use crate::plan::{Chore, Draw, Plan, Spent, Step, Told};
+use crate::plan::{Chore, Draw, Plan, Spent, Step, Told, uncounted};
 use crate::stats::{Calls, Kind};
 use crate::stored::part_key;
 use crate::sync::Report;
@@ -97,7 +97,7 @@ impl<S: Store + 'static> Local<S> {
         if let Some(draw) = step.draw
             && !self.spawn_draw(check, known, draw, now_us)
         {
-            known.plan.failed(false, now_us, 0);
+            known.plan.failed(false, None, now_us, 0);
             if step.told == Told::Waits {
                 return Taken::Lost { is_news: false };
             }
@@ -206,30 +206,38 @@ impl<S: Store + 'static> Local<S> {
     fn spawn_draw(
         self: &Arc<Self>,
         check: &Check<'_>,
-        known: &Known,
+        known: &mut Known,
         draw: Draw,
         sent_us: u64,
     ) -> bool {
         let Ok(runtime) = Handle::try_current() else { return false };
+        let change = known.plan.change(draw);
         let (local, consistency) = (Arc::clone(self), check.consistency);
         let (name, quota) = (Name::from(named(check)), consistency.stored(check.quota));
         let (number, part) = (known.number, known.plan.part());
         let subject = Subject { name, quota, consistency, number };
-        runtime.spawn(async move { local.draw(subject, part, draw, sent_us).await });
+        runtime.spawn(async move { local.draw(subject, (part, change), draw, sent_us).await });
         true
     }
 
-    async fn draw(self: Arc<Self>, subject: Subject, part: u8, draw: Draw, sent_us: u64) {
-        let change = Change::Draw { most: draw.most, least: draw.least };
-        let drawn = self.amend(&subject, &[(part, change)]).await;
+    async fn draw(
+        self: Arc<Self>,
+        subject: Subject,
+        change: (u8, Change),
+        draw: Draw,
+        sent_us: u64,
+    ) {
+        let drawn = self.amend(&subject, &[change]).await;
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         let keep = self.find(&subject, |known| {
             match drawn {
-                Ok([drawn, _]) => {
-                    known.plan.drew(&drawn, draw, sent_us, (now_us, chance));
-                    known.seen = Some((drawn, sent_us));
+                Ok([lent, _]) => {
+                    known.plan.drew(&lent, draw, sent_us, (now_us, chance));
+                    known.seen = Some((lent.drawn, sent_us));
                 }
-                Err(ran) => known.plan.failed(ran == Ran::Perhaps, now_us, chance),
+                Err(ran) => {
+                    known.plan.failed(ran == Ran::Perhaps, Some(&change.1), now_us, chance);
+                }
             }
             known.has_news = drawn.is_err();
             known.answered.notify_waiters();
@@ -254,18 +262,19 @@ impl<S: Store + 'static> Local<S> {
             known.has_news = drawn.is_err();
             match (drawn, &mut known.plan) {
                 (Ok([told, last]), Plan::Sync(synced, terms)) => {
+                    let (told, last) = (told.drawn, last.drawn);
                     synced.reported(terms, &told, report.next.map(|_| &last), sent_us);
                     known.seen = Some((last, sent_us));
                 }
                 (Ok(_), Plan::Lease(..)) => {}
-                (Err(ran), plan) => plan.failed(ran == Ran::Perhaps, now_us, chance),
+                (Err(ran), plan) => plan.failed(ran == Ran::Perhaps, None, now_us, chance),
             }
             known.answered.notify_waiters();
         });
     }
 
     /// Amends one or two parts of a key: what the first and the last have left.
-    async fn amend(&self, subject: &Subject, changes: &[(u8, Change)]) -> Result<[Drawn; 2], Ran> {
+    async fn amend(&self, subject: &Subject, changes: &[(u8, Change)]) -> Result<[Lent; 2], Ran> {
         let Subject { name, quota, consistency, .. } = subject;
         let Named { limit, key, .. } = name.named();
         let keys: Vec<_> =
@@ -286,7 +295,8 @@ impl<S: Store + 'static> Local<S> {
         self.calls.add(kind_of(changes), is_done);
         let mut drawn =
             amended.map_err(|_| Ran::Perhaps)?.into_iter().map(|amended| match amended {
-                Ok(Amended::Drawn(drawn)) => Ok(drawn),
+                Ok(Amended::Drawn(drawn)) => Ok(uncounted(drawn)),
+                Ok(Amended::Lent(lent)) => Ok(lent),
                 Ok(_) => Err(Ran::No),
                 Err(error) => Err(error.ran()),
             });
@@ -325,9 +335,7 @@ impl<S: Store + 'static> Local<S> {
             let Some((chore, is_idle)) = rested.flatten() else { return };
             match chore {
                 Some(Chore::Report(report)) => local.report(&subject, report).await,
-                Some(Chore::GiveBack(grant)) => {
-                    let charged_at_us = Some(grant.at_us);
-                    let change = Change::Refund { units: grant.units, charged_at_us };
+                Some(Chore::GiveBack(change)) => {
                     // If it fails, they are lost until they have flown in again.
                     let _ = local.amend(&subject, &[(0, change)]).await;
                 }
@@ -348,7 +356,8 @@ impl<S: Store + 'static> Local<S> {
 /// What a call is for, by the first of its changes.
 fn kind_of(changes: &[(u8, Change)]) -> Kind {
     match changes.first() {
-        Some((_, Change::Draw { .. })) => Kind::Draw,
+        Some((_, Change::Lend(Lend { most: 0, .. }))) => Kind::GiveBack,
+        Some((_, Change::Draw { .. } | Change::Lend(_))) => Kind::Draw,
         Some((_, Change::Spend { .. })) => Kind::Report,
         _ => Kind::GiveBack,
     }

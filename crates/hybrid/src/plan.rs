@@ -1,8 +1,8 @@
 //! Owns `Plan`: what is planned for one key, in whichever way it is decided here.
 
-use tollkeeper_core::{Consistency, Drawn, Quota};
+use tollkeeper_core::{Change, Consistency, Drawn, Lent, Quota};
 
-use crate::lease::{self, Grant, Lease};
+use crate::lease::{self, Lease};
 use crate::sync::{self, Report, Synced};
 
 /// What is planned for one key.
@@ -18,7 +18,7 @@ pub(crate) enum Plan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chore {
     /// Units that nobody wants are to be given back.
-    GiveBack(Grant),
+    GiveBack(Change),
     /// The store is to be told.
     Report(Report),
 }
@@ -98,21 +98,38 @@ impl Plan {
         }
     }
 
-    /// Units have come, for a draw that was sent at `sent_us`.
-    pub(crate) fn drew(&mut self, drawn: &Drawn, asked: Draw, sent_us: u64, now: (u64, u32)) {
+    /// What the store is asked for a draw.
+    pub(crate) fn change(&mut self, draw: Draw) -> Change {
         match self {
-            Self::Lease(lease, terms) => {
-                let (now_us, chance) = now;
-                lease.granted(terms, drawn, asked, sent_us, now_us, chance);
-            }
-            Self::Sync(synced, _) => synced.drew(drawn, sent_us),
+            Self::Lease(lease, terms) => lease.change(terms, draw),
+            Self::Sync(..) => Change::Draw { most: draw.most, least: draw.least },
         }
     }
 
-    /// A call came to nothing, as far as is known.
-    pub(crate) fn failed(&mut self, may_have_run: bool, now_us: u64, chance: u32) {
+    /// Units have come, for a draw that was sent at `sent_us`.
+    pub(crate) fn drew(&mut self, lent: &Lent, asked: Draw, sent_us: u64, now: (u64, u32)) {
         match self {
-            Self::Lease(lease, terms) => lease.failed(terms, now_us, chance),
+            Self::Lease(lease, terms) => {
+                let (now_us, chance) = now;
+                lease.granted(terms, lent, asked, sent_us, now_us, chance);
+            }
+            Self::Sync(synced, _) => synced.drew(&lent.drawn, sent_us),
+        }
+    }
+
+    /// A call came to nothing, as far as is known: one that was to tell `untold`.
+    pub(crate) fn failed(
+        &mut self,
+        may_have_run: bool,
+        untold: Option<&Change>,
+        now_us: u64,
+        chance: u32,
+    ) {
+        match self {
+            Self::Lease(lease, terms) => {
+                let untold = untold.filter(|_| !may_have_run);
+                lease.failed(terms, untold, now_us, chance);
+            }
             Self::Sync(synced, terms) => synced.failed(terms, may_have_run, now_us, chance),
         }
     }
@@ -196,6 +213,12 @@ pub struct Draw {
     pub most: u64,
     /// How many the request that waits for them needs.
     pub least: u64,
+}
+
+/// What came of a draw that the store does not count: it ends when the store's window does.
+pub fn uncounted(drawn: Drawn) -> Lent {
+    let life_us = drawn.reset_after_us;
+    Lent { drawn, turn: drawn.at_us.saturating_add(life_us), life_us }
 }
 
 /// Three to five quarters of `us`, so that processes do not ask all at once.

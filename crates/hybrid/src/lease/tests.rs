@@ -3,12 +3,17 @@
 use super::*;
 
 const PERIOD_US: u64 = 100_000;
-/// A thousand units a second, or a window.
-const TERMS: Terms = Terms { period_us: PERIOD_US, of_window: false, unit: 1_000, drain: 1 };
-const WINDOW: Terms = Terms { of_window: true, unit: 1, drain: 0, ..TERMS };
+/// Of a bucket, and of a window.
+const TERMS: Terms = Terms { period_us: PERIOD_US, most_out: Some(200) };
+const WINDOW: Terms = Terms { most_out: None, ..TERMS };
 
-fn drawn(units: u64, reset_after_us: u64) -> Drawn {
-    Drawn { units, left: 0, reset_after_us, at_us: 5 }
+/// Units of the first turn.
+fn lent(units: u64, life_us: u64) -> Lent {
+    of_turn(1, units, life_us)
+}
+
+fn of_turn(turn: u64, units: u64, life_us: u64) -> Lent {
+    Lent { drawn: Drawn { units, left: 0, reset_after_us: 0, at_us: 5 }, turn, life_us }
 }
 
 /// A key that is busy, with so many units that were drawn at `now_us`.

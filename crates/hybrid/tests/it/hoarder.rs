@@ -1,13 +1,13 @@
 //! A process that lets a limit recover, draws all it can, keeps that while it lives, and spends it at
 //! once with all others: the worst that leases can do to a limit.
 
-use tollkeeper_core::{Amended, Change, Quota};
+use tollkeeper_core::Quota;
 use tollkeeper_hybrid::lease::{Lease, Terms};
 use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Ask, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
 use crate::calling::UnderWay;
-use crate::node::{period_us, stored};
+use crate::node::{lent, period_us, stored};
 
 /// They spend in the first period of so many, and draw in it and before it.
 const BEAT: u64 = 20;
@@ -61,8 +61,8 @@ impl Node for Hoarder {
         _: &mut Vec<Telling>,
     ) {
         let sent_us = self.sent.end(call);
-        if let Reply::Amended(Amended::Drawn(drawn)) = reply {
-            self.lease.granted(&self.terms, &drawn, ALL, sent_us, now_us, 0);
+        if let Reply::Amended(amended) = reply {
+            self.lease.granted(&self.terms, &lent(&amended), ALL, sent_us, now_us, 0);
         }
     }
 
@@ -73,7 +73,7 @@ impl Node for Hoarder {
     fn wake(&mut self, now_us: u64, calls: &mut Calls, _: &mut Vec<Telling>) {
         let tenth = self.tenth(now_us);
         if tenth < 10 || tenth >= 10 * BEAT - self.early {
-            let draw = Change::Draw { most: ALL.most, least: ALL.least };
+            let draw = self.lease.change(&self.terms, ALL);
             self.sent.add(calls.send(0, self.stored, Op::Amend(draw)), now_us);
         }
         self.wake_us = now_us + self.terms.period_us / 10;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tollkeeper_core::{Amended, Change, Consistency, Quota};
+use tollkeeper_core::{Amended, Consistency, Lent, Quota};
 use tollkeeper_hybrid::lease::{Lease, Terms};
-use tollkeeper_hybrid::plan::{Draw, Step, Told as Local};
+use tollkeeper_hybrid::plan::{Draw, Step, Told as Local, uncounted};
 use tollkeeper_testkit::fleet::{Ask, AskId, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
 use crate::calling::{Chance, UnderWay};
@@ -47,6 +47,15 @@ pub(crate) fn period_us(quota: &Quota, nodes: usize) -> u64 {
     }
 }
 
+/// What was lent, or drawn of a window.
+pub(crate) fn lent(amended: &Amended) -> Lent {
+    match *amended {
+        Amended::Lent(lent) => lent,
+        Amended::Drawn(drawn) => uncounted(drawn),
+        other => panic!("{other:?}"),
+    }
+}
+
 impl Leasing {
     pub(crate) fn new(seat: &Seat) -> Self {
         let period_us = period_us(&seat.quota, seat.nodes);
@@ -64,7 +73,7 @@ impl Leasing {
 
     fn send(&mut self, step: Step, now_us: u64, calls: &mut Calls) {
         if let Some(draw) = step.draw {
-            let change = Change::Draw { most: draw.most, least: draw.least };
+            let change = self.lease.change(&self.terms, draw);
             let id = calls.send(0, self.stored, Op::Amend(change));
             self.under_way.add(id, For::Draw(draw, now_us));
         }
@@ -114,14 +123,15 @@ impl Node for Leasing {
         told: &mut Vec<Telling>,
     ) {
         match (self.under_way.end(call), reply) {
-            (For::Draw(draw, sent_us), Reply::Amended(Amended::Drawn(drawn))) => {
+            (For::Draw(draw, sent_us), Reply::Amended(amended)) => {
                 let chance = self.chance.next();
-                self.lease.granted(&self.terms, &drawn, draw, sent_us, now_us, chance);
+                let lent = lent(&amended);
+                self.lease.granted(&self.terms, &lent, draw, sent_us, now_us, chance);
                 self.tell(now_us, calls, told);
             }
             (For::Draw(..), _) => {
                 let chance = self.chance.next();
-                self.lease.failed(&self.terms, now_us, chance);
+                self.lease.failed(&self.terms, None, now_us, chance);
                 self.tell(now_us, calls, told);
             }
             (For::Request(id), Reply::Decided { outcome, .. }) => {
@@ -137,9 +147,8 @@ impl Node for Leasing {
     }
 
     fn wake(&mut self, now_us: u64, calls: &mut Calls, _: &mut Vec<Telling>) {
-        if let Some(grant) = self.lease.rest(&self.terms, now_us) {
-            let refund = Change::Refund { units: grant.units, charged_at_us: Some(grant.at_us) };
-            let id = calls.send(0, self.stored, Op::Amend(refund));
+        if let Some(change) = self.lease.rest(&self.terms, now_us) {
+            let id = calls.send(0, self.stored, Op::Amend(change));
             self.under_way.add(id, For::Return);
         }
         self.wake_us = now_us + self.terms.period_us / 2;

@@ -9,7 +9,6 @@
 //! was charged in it or in the two periods before, and the store's bucket is smaller by what flows in
 //! during those. Which part is whose, and when it is released, does not matter for that.
 
-use tollkeeper_core::consistency::LEASE_PERIODS;
 use tollkeeper_core::{Change, Drawn, Quota};
 use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Op, Part, Seat};
@@ -19,6 +18,9 @@ use crate::otherwise::{Way, about, name};
 
 /// It asks again after a period, and one part in so many of it more or less.
 const SOONER_OR_LATER: u64 = 10;
+
+/// Units live for so many periods: what flows in meanwhile is kept back.
+const PERIODS: u64 = 2;
 
 /// Units that came together.
 struct Kept {
@@ -57,7 +59,7 @@ pub(crate) struct Trickle<const BIT_BY_BIT: bool> {
 
 impl<const BIT_BY_BIT: bool> Trickle<BIT_BY_BIT> {
     fn life_us(&self) -> u64 {
-        self.period_us * LEASE_PERIODS
+        self.period_us * PERIODS
     }
 }
 

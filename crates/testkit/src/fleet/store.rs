@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollkeeper_core::{
-    Algorithm, Amended, Change, Drawn, Outcome, Quota, Settled, State, Ticket, drawn,
+    Algorithm, Amended, Change, Drawn, Lend, Lent, Loans, Outcome, Quota, Settled, State, Ticket, drawn,
 };
 
 use super::apportioned::{Demands, Part};
@@ -20,6 +20,7 @@ type Key = (u16, Algorithm);
 pub(super) struct Store {
     states: BTreeMap<Key, State>,
     reservations: BTreeMap<(Key, u128), Reservation>,
+    loans: BTreeMap<Key, Loans>,
     demands: BTreeMap<Key, Demands>,
     holders: BTreeMap<Key, Holders>,
 }
@@ -98,6 +99,7 @@ impl Target<'_> {
             Change::Renew { id } => self.renew(id),
             Change::LeaveAtMost { units } => self.leave_at_most(units),
             Change::Draw { most, least } => self.draw(most, least),
+            Change::Lend(lend) => self.lend(&lend),
             Change::Spend { units } => self.spend(units),
             _ => Amended::Unknown,
         }
@@ -154,6 +156,27 @@ impl Target<'_> {
         let (quota, now_us) = (self.quota, self.now_us);
         let left = self.state().remaining(quota, now_us);
         self.spend(drawn(left, most, least))
+    }
+
+    fn lend(&mut self, lend: &Lend) -> Amended {
+        let (quota, now_us, key) = (self.quota, self.now_us, self.key);
+        if quota.bucket().is_none() {
+            return Amended::Unknown;
+        }
+        let loans = self.store.loans.entry(key);
+        let mut loans = *loans.or_insert_with(|| Loans::new(lend.period_us, now_us));
+        loans.pass(lend.period_us, now_us);
+        lend.back.iter().for_each(|back| loans.take_back(back));
+        let room = lend.most_out.saturating_sub(loans.out());
+        let state = self.state();
+        state.refund(quota, lend.unspent(), None, now_us);
+        let left = state.remaining(quota, now_us).min(room);
+        let Amended::Drawn(drawn) = self.spend(drawn(left, lend.most, lend.least)) else {
+            return Amended::Unknown;
+        };
+        let life_us = loans.lend(drawn.units, now_us);
+        self.store.loans.insert(key, loans);
+        Amended::Lent(Lent { drawn, turn: loans.turn, life_us })
     }
 
     fn spend(&mut self, units: u64) -> Amended {
