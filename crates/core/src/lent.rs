@@ -5,8 +5,8 @@
 //! a bucket that is smaller by what may be out admits no more than the limit in any interval.
 //!
 //! Units are counted by turns, each of a period, and not by who has them: all that were lent in one turn
-//! end together, [`TURNS`] turns after it began. Turns go by a count of their own that never goes back, so
-//! that a clock that does lets units live longer here, and nobody spend what is not counted.
+//! end together, [`TURNS`] turns after it began. While anything is out turns never go back: a clock that does
+//! lets units live longer here, and nobody spend what is not counted.
 
 use crate::store::Drawn;
 
@@ -91,13 +91,11 @@ impl Loans {
         self.turn = self.turn.saturating_add(turns);
         // Time that went back has not passed.
         self.since_us = now_us.min(self.since_us + turns * self.period_us);
-        let is_empty = self.out() == 0;
-        if is_empty {
-            self.since_us = now_us;
+        if self.out() == 0 {
+            // As if it had been forgotten, which may as well be.
+            *self = Self::new(period_us, now_us);
         }
-        if is_empty || period_us > self.period_us {
-            self.period_us = period_us.max(1);
-        }
+        self.period_us = self.period_us.max(period_us);
     }
 
     /// How many units are out.
@@ -177,7 +175,7 @@ mod tests {
         loans.pass(PERIOD_US, 319);
         assert_eq!((loans.turn, loans.out()), (13, 7));
         loans.pass(PERIOD_US, 320);
-        assert_eq!((loans.turn, loans.out()), (14, 0));
+        assert_eq!((loans.turn, loans.out()), (3, 0), "as new");
     }
 
     #[test]

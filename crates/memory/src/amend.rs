@@ -1,10 +1,14 @@
 //! What changes after the decision: refunds, settled reservations, released and renewed permits.
 
-use tollkeeper_core::{Amended, Amendment, Change, Clock, Drawn, Quota, Settled, State, drawn};
+use tollkeeper_core::{
+    Amended, Amendment, Change, Clock, Drawn, Lend, Lent, Loans, Quota, Settled, State, drawn,
+};
 
+use crate::names::Names;
+use crate::record::Record;
 use crate::room::{Room, RoomMaker};
 use crate::settings::Settings;
-use crate::shard::{Id, Keys, Reservation, Under};
+use crate::shard::{Id, Keys, Under};
 use crate::stats::Counters;
 use crate::table::{Early, Table};
 
@@ -35,6 +39,7 @@ pub(crate) fn amend(
         Change::Renew { id } => target.renew(id),
         Change::LeaveAtMost { units } => target.leave_at_most(units),
         Change::Draw { most, least } => target.draw(most, least),
+        Change::Lend(lend) => target.lend(&lend),
         Change::Spend { units } => target.spend(units),
         _ => Amended::Unknown,
     }
@@ -90,11 +95,11 @@ impl Target<'_, '_> {
 
     fn settle(&mut self, id: u128, actual: u64) -> Amended {
         let Amendment { limit, quota, key, .. } = *self.amendment;
-        let reservations = self.shard.reservations();
-        let found = reservations.find(Reservation::hash_of(id), |reservation| {
-            reservation.id == id && reservation.names.are(limit, quota.algorithm(), key)
+        let records = self.shard.records();
+        let found = records.find(Record::hash_of(id), |record| {
+            record.is_of(id) && record.names.are(limit, quota.algorithm(), key)
         });
-        let found = found.and_then(|at| reservations.get_mut(at));
+        let found = found.and_then(|at| records.get_mut(at)?.reservation_mut(id));
         let Some(reservation) = found else { return Amended::Unknown };
         if reservation.expires_us <= self.now_us {
             return Amended::Unknown;
@@ -157,6 +162,48 @@ impl Target<'_, '_> {
     fn draw(&mut self, most: u64, least: u64) -> Amended {
         let units = drawn(self.left().0, most, least);
         self.spend(units)
+    }
+
+    fn lend(&mut self, lend: &Lend) -> Amended {
+        if self.under.quota.bucket().is_none() {
+            return Amended::Unknown;
+        }
+        let now_us = self.now_us;
+        // Where it cannot be counted nothing is lent.
+        let room = self.loans(lend.period_us).map_or(0, |loans| {
+            loans.pass(lend.period_us, now_us);
+            lend.back.iter().for_each(|back| loans.take_back(back));
+            lend.most_out.saturating_sub(loans.out())
+        });
+        if lend.unspent() > 0 {
+            self.give_back(lend.unspent(), None);
+        }
+        let left = self.left().0.min(room);
+        let Amended::Drawn(drawn) = self.spend(drawn(left, lend.most, lend.least)) else {
+            return Amended::Unknown;
+        };
+        let (mut turn, mut life_us) = (0, 0);
+        if let Some(loans) = self.loans(lend.period_us) {
+            (turn, life_us) = (loans.turn, loans.lend(drawn.units, now_us));
+        }
+        Amended::Lent(Lent { drawn, turn, life_us })
+    }
+
+    /// What of the state is out, if there is a place to write it down.
+    fn loans(&mut self, period_us: u64) -> Option<&mut Loans> {
+        let Amendment { limit, quota, key, .. } = *self.amendment;
+        let fingerprint = self.id.fingerprint;
+        let hash = Record::hash_of_loans(fingerprint);
+        let known = self.shard.records().find(hash, |record| record.is_lent_of(fingerprint));
+        if let Some(at) = known {
+            return self.shard.records().get_mut(at)?.loans_mut();
+        }
+        if !self.rooms.take_records(1) {
+            return None;
+        }
+        let names = Names::new(limit, quota.algorithm(), key);
+        let loans = Loans::new(period_us, self.now_us);
+        self.shard.records().insert(Record::lent(fingerprint, names, loans)).loans_mut()
     }
 
     fn spend(&mut self, units: u64) -> Amended {

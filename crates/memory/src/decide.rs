@@ -9,8 +9,9 @@ use crate::fingerprint::Fingerprint;
 use crate::group::Held;
 use crate::names::Names;
 use crate::packed::{Stepped, Taken};
+use crate::record::{Record, Reservation};
 use crate::room::{Room, RoomMaker};
-use crate::shard::{Id, Keys, Reservation, Under};
+use crate::shard::{Id, Keys, Under};
 use crate::store::MemoryStore;
 use crate::table::{Early, Locked};
 use crate::turn;
@@ -353,14 +354,11 @@ impl<C: Clock> MemoryStore<C> {
             Outcome::new(check.quota, state, look.admission, check.shadow, now_us)
         };
         if let Some(Ticket { id, reserve_for_us: Some(life_us) }) = ticket {
-            shard.reservations().insert(Reservation {
-                id,
-                names: Names::new(check.limit, check.quota.algorithm(), check.key),
-                units: check.cost,
-                charged_at_us: now_us,
-                expires_us: now_us + life_us,
-                settled: false,
-            });
+            let names = Names::new(check.limit, check.quota.algorithm(), check.key);
+            let expires_us = now_us + life_us;
+            let (units, charged_at_us, settled) = (check.cost, now_us, false);
+            let reservation = Reservation { units, charged_at_us, expires_us, settled };
+            shard.records().insert(Record::reserved(id, names, reservation));
         }
         // Where it was has changed if another made room.
         let known = shard.find(look.id);
@@ -432,7 +430,7 @@ fn make_room(
             }
         }
     }
-    let full = is_reservation(request) && !denied && !rooms.take_reservations(reserved);
+    let full = is_reservation(request) && !denied && !rooms.take_records(reserved);
     if denied || full {
         rooms.give_back_keys(taken);
     }

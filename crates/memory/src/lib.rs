@@ -14,6 +14,7 @@ mod group;
 mod groups;
 mod names;
 mod packed;
+mod record;
 mod room;
 mod rows;
 mod settings;

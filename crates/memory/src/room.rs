@@ -15,8 +15,8 @@ use crate::table::{Locked, Table};
 const SWEEP_FIRST: usize = 16;
 const SWEEP_MORE: usize = 40;
 
-/// Reservations that a sweep looks at.
-const SWEEP_RESERVED: usize = 4;
+/// Records that a sweep looks at.
+const SWEEP_RECORDS: usize = 4;
 
 /// Entries among which the one to evict is chosen, where the budget allows.
 const SAMPLE: usize = 8;
@@ -67,7 +67,7 @@ impl<'a> RoomMaker<'a> {
             self.table.keys.fetch_sub(swept, Ordering::Relaxed);
             self.counters.swept.fetch_add(swept as u64, Ordering::Relaxed);
         }
-        self.sweep_reservations(shard, SWEEP_RESERVED) || swept > 0
+        self.sweep_records(shard, SWEEP_RECORDS) || swept > 0
     }
 
     /// Makes room in the shards of a request that reserves, with each one that is new: so those that
@@ -75,15 +75,15 @@ impl<'a> RoomMaker<'a> {
     pub(crate) fn sweep_for_new(&mut self, locked: &mut Locked<'_>) {
         let ids = locked.ids.clone();
         // Half of the budget is for keys.
-        let most = (Budget::MOST / 2 / ids.len().max(1)).clamp(1, SWEEP_RESERVED);
-        ids.into_iter().for_each(|id| _ = self.sweep_reservations(locked.shard(id), most));
+        let most = (Budget::MOST / 2 / ids.len().max(1)).clamp(1, SWEEP_RECORDS);
+        ids.into_iter().for_each(|id| _ = self.sweep_records(locked.shard(id), most));
     }
 
-    /// Takes away a few reservations of a shard that have expired; whether there were any.
-    fn sweep_reservations(&mut self, shard: &mut Keys<'_>, most: usize) -> bool {
-        let swept = shard.reservations().sweep(most, self.now_us, &mut self.budget);
+    /// Takes away a few records of a shard that have expired; whether there were any.
+    fn sweep_records(&mut self, shard: &mut Keys<'_>, most: usize) -> bool {
+        let swept = shard.records().sweep(most, self.now_us, &mut self.budget);
         if swept > 0 {
-            self.table.reservations.fetch_sub(swept, Ordering::Relaxed);
+            self.table.records.fetch_sub(swept, Ordering::Relaxed);
         }
         swept > 0
     }
@@ -120,12 +120,12 @@ impl<'a> RoomMaker<'a> {
         self.table.keys.fetch_sub(places, Ordering::Relaxed);
     }
 
-    /// Takes places for `wanted` reservations, all or none. Where there are none, some of another
+    /// Takes places for `wanted` records, all or none. Where there are none, some of another
     /// shard may have expired.
-    pub(crate) fn take_reservations(&mut self, wanted: usize) -> bool {
+    pub(crate) fn take_records(&mut self, wanted: usize) -> bool {
         let most = self.settings.max_keys;
         let more = |taken: usize| (taken + wanted <= most).then_some(taken + wanted);
-        let places = &self.table.reservations;
+        let places = &self.table.records;
         let take = || places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         take() || {
             self.sweep_next();

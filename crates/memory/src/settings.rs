@@ -6,7 +6,7 @@ use tollkeeper_core::WhenFull;
 /// The bounds of a [`MemoryStore`](crate::MemoryStore).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The most keys kept, and apart from them the most reservations. At least 1.
+    /// The most keys kept, and apart from them the most records of reservations and leases. At least 1.
     pub max_keys: usize,
     /// What a new key meets when the table is full.
     pub when_full: WhenFull,

@@ -1,4 +1,4 @@
-//! Owns [`Shard`]: the keys and reservations that come, go and move under one mutex, and how their
+//! Owns [`Shard`]: the keys and records that come, go and move under one mutex, and how their
 //! states are read and written.
 
 use std::borrow::Cow;
@@ -13,8 +13,9 @@ use crate::group::Entry;
 use crate::groups::{Beside, Groups};
 use crate::names::Names;
 use crate::packed::Packed;
+use crate::record::Record;
 use crate::rows::{RowId, Rows, Unit};
-use crate::slots::{Budget, Expires, Slots};
+use crate::slots::{Budget, Slots};
 use crate::whole::{Whole, Wholes};
 
 /// What all shards of a store read.
@@ -66,7 +67,7 @@ struct Inner {
     /// The row of the last state that was packed anew: as a rule that of the next one, too.
     row: RowId,
     wholes: Wholes,
-    reservations: Slots<Reservation>,
+    records: Slots<Record>,
 }
 
 impl Shard {
@@ -76,7 +77,7 @@ impl Shard {
             beside: Beside::new(seed, named),
             row: RowId::NONE,
             wholes: Wholes::default(),
-            reservations: Slots::new(),
+            records: Slots::new(),
         }))
     }
 
@@ -115,8 +116,8 @@ impl Keys<'_> {
         self.groups.has_room(&self.inner.beside)
     }
 
-    pub(crate) fn reservations(&mut self) -> &mut Slots<Reservation> {
-        &mut self.inner.reservations
+    pub(crate) fn records(&mut self) -> &mut Slots<Record> {
+        &mut self.inner.records
     }
 
     fn locked(&mut self, at: usize) -> Option<Entry> {
@@ -270,7 +271,7 @@ impl Keys<'_> {
         self.groups.least(beside, size, budget, rank)
     }
 
-    /// Forgets what `filter` names: live states, states, reservations.
+    /// Forgets what `filter` names: live states, states, records.
     pub(crate) fn reset(
         &mut self,
         filter: Filter<'_>,
@@ -289,8 +290,8 @@ impl Keys<'_> {
             self.remove(at);
             self.groups.release(&mut self.inner.beside);
         }
-        let reservations = self.reservations().remove_all(|entry| entry.names.match_filter(filter));
-        (live, before - self.inner.beside.len(), reservations)
+        let records = self.records().remove_all(|entry| entry.names.match_filter(filter));
+        (live, before - self.inner.beside.len(), records)
     }
 
     /// The limit and the algorithm of an entry.
@@ -375,35 +376,5 @@ fn has_expired(state: Packed, common: &Common, wholes: &Wholes, now_us: u64) -> 
     match (state.place(), common.rows.get(state.row())) {
         (None, Some(row)) => state.has_expired(row.unit, now_us),
         _ => expires_us(state, common, wholes) <= now_us,
-    }
-}
-
-/// A charge that can still be settled. It outlives its settling, so that a repeat is known as one.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    pub(crate) id: u128,
-    pub(crate) names: Names,
-    pub(crate) units: u64,
-    pub(crate) charged_at_us: u64,
-    pub(crate) expires_us: u64,
-    pub(crate) settled: bool,
-}
-
-impl Reservation {
-    /// What the reservation of this name is found by: not its key, which may have very many. Names are
-    /// made here, at random.
-    #[expect(clippy::cast_possible_truncation, reason = "the bits are folded")]
-    pub(crate) fn hash_of(id: u128) -> u64 {
-        ((id >> 64) as u64 ^ id as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-}
-
-impl Expires for Reservation {
-    fn hash(&self) -> u64 {
-        Self::hash_of(self.id)
-    }
-
-    fn expires_us(&self) -> u64 {
-        self.expires_us
     }
 }

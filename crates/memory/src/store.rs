@@ -82,15 +82,15 @@ impl<C: Clock> MemoryStore<C> {
         amend(&self.table, &self.counters, &self.settings, &Moment(now_us), amendment)
     }
 
-    /// Forgets every state and reservation that `filter` names; how many live states there were.
+    /// Forgets every state and record that `filter` names; how many live states there were.
     pub fn reset_now(&self, filter: Filter<'_>) -> u64 {
         let now_us = self.clock.now_us();
         let mut forgotten = 0;
         for mut shard in self.table.each() {
-            let (live, keys, reservations) = shard.reset(filter, &self.table.common, now_us);
+            let (live, keys, records) = shard.reset(filter, &self.table.common, now_us);
             forgotten += live;
             self.table.keys.fetch_sub(keys, Ordering::Relaxed);
-            self.table.reservations.fetch_sub(reservations, Ordering::Relaxed);
+            self.table.records.fetch_sub(records, Ordering::Relaxed);
         }
         forgotten
     }

@@ -21,7 +21,7 @@ pub(crate) struct Table {
     shards: Box<[Shard]>,
     pub(crate) common: Common,
     pub(crate) keys: AtomicUsize,
-    pub(crate) reservations: AtomicUsize,
+    pub(crate) records: AtomicUsize,
     /// The shard that is swept next, whoever calls.
     hand: AtomicUsize,
 }
@@ -40,7 +40,7 @@ impl Table {
             shards: (0..shards).map(shard).collect(),
             common: Common::new(&random),
             keys: AtomicUsize::new(0),
-            reservations: AtomicUsize::new(0),
+            records: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
         }
     }

@@ -6,13 +6,13 @@ use std::iter::once;
 use smallvec::SmallVec;
 use tollkeeper_core::limits::EXACT;
 use tollkeeper_core::{
-    Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, Drawn, LeakMode, Outcome, Quota,
-    Request, Settled, StoreError, Ticket,
+    Algorithm, Amended, Amendment, Answer, Bucket, Change, Check, Drawn, LeakMode, Lend, Lent,
+    Outcome, Quota, Request, Settled, StoreError, Ticket,
 };
 
 use crate::driver::{Fault, Reply};
 use crate::hearsay::channel;
-use crate::names::{Naming, permit_text, record_key, state_key};
+use crate::names::{Naming, loans_key, permit_text, record_key, state_key};
 use crate::script::{Call, letter};
 
 /// Numbers that the script gives for each check.
@@ -182,6 +182,10 @@ pub(crate) fn amend_call(
         }
         Change::LeaveAtMost { units } => ("leave_at_most", None, units, None),
         Change::Draw { most, least } => ("draw", Some(least), most, None),
+        Change::Lend(Lend { most, least, .. }) => {
+            call.keys.push(loans_key(&call.keys[0]));
+            ("lend", Some(least), most, None)
+        }
         Change::Spend { units } => ("spend", None, units, None),
         Change::Release { id } => ("release", None, 0, Some(id)),
         Change::Renew { id } => ("renew", None, 0, Some(id)),
@@ -192,7 +196,17 @@ pub(crate) fn amend_call(
     let permit = permit.map_or_else(String::new, permit_text);
     call.args = vec![or_empty(now_us), numbers, verb.into(), permit.into(), or_empty(detail)];
     call.args.push(channel(naming.prefix).into());
+    if let Change::Lend(lend) = change {
+        call.args.push(loans_numbers(&lend));
+    }
     Ok(call)
+}
+
+/// What the script that lends counts by.
+fn loans_numbers(lend: &Lend) -> Vec<u8> {
+    let back = lend.back.iter().flat_map(|back| [back.turn, back.spent, back.unspent]);
+    let numbers = [lend.most_out, lend.period_us.max(1)].into_iter().chain(back);
+    numbers.flat_map(|number| double(number.min(MOST_UNITS)).to_le_bytes()).collect()
 }
 
 /// The amending script's numbers: what became of `change`, and the units forgiven, or those drawn and
@@ -211,6 +225,10 @@ pub(crate) fn amended(change: Change, numbers: &[i64]) -> Option<Amended> {
         (2, _) => Amended::Repeated,
         (3, units) => {
             Amended::Drawn(Drawn { units, left: next()?, reset_after_us: next()?, at_us: next()? })
+        }
+        (5, units) => {
+            let drawn = Drawn { units, left: next()?, reset_after_us: next()?, at_us: next()? };
+            Amended::Lent(Lent { drawn, turn: next()?, life_us: next()? })
         }
         (4, forgiven) => {
             let forgiven = forgiven.saturating_add(beyond);

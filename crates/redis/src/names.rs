@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use tollkeeper_core::{Algorithm, Colocate, state_name};
 
-/// Stands between a state's key and the ticket of a reservation on it.
+/// Stands between a state's key and what names a record of it: the ticket of a reservation.
 const RECORD: &str = ":r:";
 
 /// What all keys of ours have in common: how they begin, and which lie together.
@@ -40,6 +40,11 @@ pub(crate) fn record_key(state_key: &str, id: u128) -> String {
     format!("{state_key}{RECORD}{}", permit_text(id))
 }
 
+/// The key of what is lent of a state, beside it: no ticket is spelled so.
+pub(crate) fn loans_key(state_key: &str) -> String {
+    format!("{state_key}{RECORD}lent")
+}
+
 /// A ticket as the scripts spell it.
 pub(crate) fn permit_text(id: u128) -> String {
     format!("{id:032x}")
@@ -51,7 +56,7 @@ pub(crate) struct Parsed {
     pub(crate) limit: String,
     pub(crate) algorithm: Algorithm,
     pub(crate) key: String,
-    /// Whether it is the record of a reservation.
+    /// Whether it is a record beside the state.
     pub(crate) record: bool,
 }
 
@@ -131,6 +136,8 @@ mod tests {
                     assert_eq!((parsed.algorithm, parsed.record), (algorithm, false));
                     let record = parse("rl", &record_key(&name, 7)).unwrap();
                     assert_eq!((&*record.limit, &*record.key, record.record), (limit, key, true));
+                    let loans = parse("rl", &loans_key(&name)).unwrap();
+                    assert_eq!((&*loans.limit, &*loans.key, loans.record), (limit, key, true));
                 }
             }
         }

@@ -50,10 +50,10 @@ macro_rules! shared {
 /// What a script begins with: whether it changes what was decided, the names that not every script
 /// gives a meaning, the time.
 macro_rules! head {
-    ($amends:literal) => {
+    ($amends:tt) => {
         concat!(
             concat!("local AMENDS = ", $amends, "\n"),
-            "local algorithm, refund, overcharge, is_present, release, renew\n",
+            "local algorithm, refund, overcharge, is_present, loans_of, keep_loans, release, renew\n",
             include_str!("lua/prelude.lua"),
         )
     };
@@ -71,10 +71,32 @@ macro_rules! branch {
     };
 }
 
+/// What of a bucket's state is only changed after the decision.
+macro_rules! lends {
+    (true, $bucket:ident) => {
+        lends!(@ $bucket)
+    };
+    (false, $bucket:ident) => {
+        ""
+    };
+    (@ token_bucket) => {
+        include_str!("lua/lent.lua")
+    };
+    (@ gcra) => {
+        include_str!("lua/lent.lua")
+    };
+    (@ leaking_bucket) => {
+        include_str!("lua/lent.lua")
+    };
+    (@ $other:ident) => {
+        ""
+    };
+}
+
 /// A script for each algorithm, and what there is for several. A call makes every function of its
 /// script anew, so each script has those of its own algorithm and no others.
 macro_rules! texts {
-    ($amends:literal, $main:literal, $several:expr) => {
+    ($amends:tt, $main:literal, $several:expr) => {
         |algorithm| match algorithm {
             Some(Algorithm::TokenBucket) => Some(texts!(@ $amends, $main, token_bucket)),
             Some(Algorithm::Gcra) => Some(texts!(@ $amends, $main, gcra)),
@@ -89,8 +111,14 @@ macro_rules! texts {
             None => $several,
         }
     };
-    (@ $amends:literal, $main:literal, $algorithm:ident) => {
-        concat!(head!($amends), shared!($algorithm), functions!($algorithm), include_str!($main))
+    (@ $amends:tt, $main:literal, $algorithm:ident) => {
+        concat!(
+            head!($amends),
+            shared!($algorithm),
+            functions!($algorithm),
+            lends!($amends, $algorithm),
+            include_str!($main)
+        )
     };
 }
 

@@ -2,11 +2,11 @@
 --
 -- ARGV: now or ''; the numbers of the limit, whose cost is how many units; what to do; the permit or
 -- ''; when it was charged or the least to draw or ''; the channel on which it is told what was given
--- back.
--- KEYS: the state; to settle also the reservation's record.
+-- back; to lend also the numbers of the loans, as lent.lua says.
+-- KEYS: the state; to settle also the reservation's record, to lend also the loans.
 -- Answers: 1 done, 0 unknown, 2 repeated; and the units forgiven. Or 3, the units drawn, those left,
 -- when the state is as new, and now. Or 4 for a reservation that has ended, the units forgiven, those
--- reserved, and how long ago.
+-- reserved, and how long ago. Or 5, the numbers of a draw, the turn of what was lent, and its life.
 
 local verb, detail = ARGV[3], tonumber(ARGV[5])
 local s = limit(1)
@@ -46,17 +46,36 @@ if verb == 'leave_at_most' then
   return { 1, beyond > 0 and overcharge(s, beyond) or 0 }
 end
 
-if verb == 'draw' then
-  -- Half of what is left, so that others find some; or as much as is needed, if there is so much.
-  local needed = detail <= left and detail or 0
-  units = math.min(math.max(math.ceil(left / 2), needed), units)
+-- Half of what is left, so that others find some; or as much as is needed, if there is so much.
+local function half(of)
+  local needed = detail <= of and detail or 0
+  return math.min(math.max(math.ceil(of / 2), needed), units)
 end
-if verb == 'draw' or verb == 'spend' then
+
+-- What was taken, and how the state is then.
+local function taken(units)
   if units > 0 then
     units = units - overcharge(s, units)
   end
   left, reset_us = take(s)
-  return { 3, units, left, reset_us, now_us }
+  return units, left, reset_us, now_us
+end
+
+if verb == 'draw' or verb == 'spend' then
+  return { 3, taken(verb == 'draw' and half(left) or units) }
+end
+
+if verb == 'lend' then
+  if not loans_of then
+    return { 0, 0 }
+  end
+  local loans, room, unspent = loans_of()
+  if unspent > 0 and not absent then
+    give_back(unspent)
+    left = take(s)
+  end
+  units, left, reset_us = taken(half(math.min(left, room)))
+  return { 5, units, left, reset_us, now_us, loans[2], keep_loans(loans, units) }
 end
 
 local record = KEYS[2]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tollkeeper_core::{
-    Algorithm, Amended, Change, Drawn, Lend, Lent, Loans, Outcome, Quota, Settled, State, Ticket, drawn,
+    Algorithm, Amended, Change, Drawn, Lend, Lent, Loans, Outcome, Quota, Settled, State, Ticket,
+    drawn,
 };
 
 use super::apportioned::{Demands, Part};
@@ -168,9 +169,10 @@ impl Target<'_> {
         loans.pass(lend.period_us, now_us);
         lend.back.iter().for_each(|back| loans.take_back(back));
         let room = lend.most_out.saturating_sub(loans.out());
-        let state = self.state();
-        state.refund(quota, lend.unspent(), None, now_us);
-        let left = state.remaining(quota, now_us).min(room);
+        if lend.unspent() > 0 {
+            self.refund(lend.unspent(), None);
+        }
+        let left = self.state().remaining(quota, now_us).min(room);
         let Amended::Drawn(drawn) = self.spend(drawn(left, lend.most, lend.least)) else {
             return Amended::Unknown;
         };

@@ -1,8 +1,8 @@
 //! Users who may do more or less.
 
 use tollkeeper_core::{
-    Amendment, Change, Check, Consistency, Filter, LeakMode, Quota, Ran, Rate, Request, Store,
-    Ticket,
+    Amendment, Change, Check, Consistency, Filter, LeakMode, Lend, Quota, Ran, Rate, Request,
+    Store, Ticket,
 };
 use tollkeeper_redis::RedisStore;
 use tollkeeper_testkit::peers;
@@ -72,10 +72,13 @@ async fn does_everything(rules: &str) {
 }
 
 async fn amend_every_way(store: &RedisStore, quota: &Quota) {
+    let (back, period_us) = (Default::default(), 1_000_000);
+    let lend = Lend { most: 1, least: 1, most_out: 1, period_us, back };
     let changes = [
         Change::Settle { id: 7, actual: 1 },
         Change::Refund { units: 1, charged_at_us: None },
         Change::Draw { most: 1, least: 1 },
+        Change::Lend(lend),
         Change::Renew { id: 7 },
         Change::Release { id: 7 },
     ];
