@@ -11,11 +11,10 @@ use crate::quota::{LeakMode, Quota, QuotaError};
 use crate::rate::Rate;
 use crate::text::format_duration;
 
-/// Of a bucket as much may be leased out as flows in during so many periods: what is spent in one, and what
-/// is drawn for the next.
+/// What is leased out is enough for so many periods: what is spent in one, and what is drawn for the next.
 const LEASE_PERIODS: u64 = 2;
 
-/// Of what a limit allows at once, a lease keeps back at most one part in so many.
+/// Of what a bucket allows at once one part in so many is kept back, to be leased out.
 const KEPT_BACK: u64 = 4;
 
 /// The longest for which units are taken.
@@ -171,7 +170,7 @@ impl Consistency {
     #[must_use]
     pub fn stored(&self, quota: &Quota) -> Quota {
         match self {
-            Self::Lease { period_us } => kept_back(quota, u64::from(*period_us)).unwrap_or(*quota),
+            Self::Lease { .. } => kept_back(quota).unwrap_or(*quota),
             Self::Sync { parts, .. } => quota.share((*parts).into()),
             Self::Share { .. } | Self::Exact => *quota,
         }
@@ -265,13 +264,9 @@ fn refuse_held(quota: &Quota) -> Result<(), Unsuited> {
 }
 
 /// The bucket without what may be leased out.
-fn kept_back(quota: &Quota, period_us: u64) -> Result<Quota, QuotaError> {
+fn kept_back(quota: &Quota) -> Result<Quota, QuotaError> {
     let Some(bucket) = quota.bucket() else { return Ok(*quota) };
-    let in_us = period_us.saturating_mul(LEASE_PERIODS);
-    let flows_in = u128::from(bucket.drain()) * u128::from(in_us);
-    let flows_in = flows_in.div_ceil(u128::from(bucket.unit()));
-    let flows_in = u64::try_from(flows_in).unwrap_or(u64::MAX);
-    let capacity = bucket.capacity().saturating_sub(flows_in).max(1);
+    let capacity = bucket.capacity() - bucket.capacity() / KEPT_BACK;
     let rate = Rate::of(bucket.drain(), bucket.unit().into());
     match quota {
         Quota::Gcra(_) => Quota::gcra(capacity, rate),

@@ -17,9 +17,11 @@ use tollkeeper_core::{Back, Change, Consistency, Drawn, Lend, Lent, Quota, TURNS
 use crate::demand::{Count, Demand};
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
 use budget::Budget;
+use grants::{Grant, Grants};
 use spells::Spells;
 
 mod budget;
+mod grants;
 mod spells;
 
 /// A key is leased once so many requests come in a period, or are seen in an eighth of one, and until
@@ -30,6 +32,10 @@ const PAYS_NO_MORE: f64 = 1.0;
 /// Calls that only draws may make: the store is not asked for one request, and nothing is given back,
 /// if fewer could be made after that.
 const DRAWS: f64 = 4.0;
+
+/// What costs more than one part in so many of what may be out is the store's to decide, if it may have that
+/// and could not lend it.
+const LARGE: u64 = 8;
 
 /// A store that gave no answer is asked again after so long at most, however long a period is.
 const LOST_US: u64 = 1_000_000;
@@ -50,27 +56,10 @@ impl Terms {
         let period = u32::try_from(period_us).unwrap_or(u32::MAX);
         Self { period_us, most_out: Consistency::Lease { period_us: period }.most_out(quota) }
     }
-}
 
-/// Units that were taken in one turn, which end together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Grant {
-    /// How many are left.
-    pub units: u64,
-    /// How many were spent that the store was not told of.
-    pub spent: u64,
-    /// When they end.
-    pub ends_us: u64,
-    /// When they were taken, by the store's clock: the first of them.
-    pub at_us: u64,
-    /// The turn: of the store's loans, or its window.
-    pub turn: u64,
-}
-
-impl Grant {
-    /// Whether there is anything to spend or to tell.
-    fn is_live(&self, now_us: u64) -> bool {
-        self.ends_us > now_us && (self.units > 0 || self.spent > 0)
+    /// What asks for units of a bucket, and tells nothing.
+    fn lend(&self, Draw { most, least }: Draw, most_out: u64) -> Lend {
+        Lend { most, least, most_out, period_us: self.period_us, back: [Back::default(); TURNS] }
     }
 }
 
@@ -81,11 +70,12 @@ pub struct Lease {
     spells: Spells,
     /// When somebody came last.
     asked_us: u64,
-    /// Those that end first come first.
-    grants: [Grant; TURNS],
+    grants: Grants,
     is_hot: bool,
     /// Whether the store had less than was wanted.
     is_short: bool,
+    /// What the store had, and did not lend since too much was out.
+    unlent: u64,
     /// Whether the store gave no answer when it was last asked.
     is_lost: bool,
     is_asking: bool,
@@ -111,9 +101,10 @@ impl Lease {
             demand: Demand::new(now_us, terms.period_us / 4),
             spells: Spells::new(now_us),
             asked_us: now_us,
-            grants: [Grant::default(); TURNS],
+            grants: Grants::default(),
             is_hot: false,
             is_short: false,
+            unlent: 0,
             is_lost: false,
             is_asking: false,
             next_us: now_us,
@@ -175,37 +166,17 @@ impl Lease {
     /// Takes `cost` of what is here, of that which ends first.
     #[inline]
     pub fn spend(&mut self, cost: u64, now_us: u64) -> Option<Spent> {
-        let left = self.left(now_us).checked_sub(cost)?;
-        let mut spent = Spent::now(left);
-        let mut owed = cost;
-        for grant in self.grants.iter_mut().filter(|grant| grant.ends_us > now_us) {
-            let taken = owed.min(grant.units);
-            if taken > 0 {
-                spent.ends_us = spent.ends_us.min(grant.ends_us);
-                spent.at_us = spent.at_us.min(grant.at_us);
-            }
-            grant.units -= taken;
-            grant.spent += taken;
-            owed -= taken;
-        }
+        let spent = self.grants.spend(cost, now_us)?;
         self.spent = self.spent.with(1.0, cost);
         Some(spent)
     }
 
     /// Puts `cost` units back that were spent, because the request was not admitted after all. Those
-    /// that would have ended since are lost.
+    /// that would have ended since are lost, and those that the store was told of.
     pub fn put_back(&mut self, cost: u64, spent: Spent, now_us: u64) {
         self.spent = self.spent.with(-1.0, cost);
-        if now_us >= spent.ends_us {
-            return;
-        }
-        // What the store was told is spent stays so, though it is not.
-        let mut owed = cost;
-        for grant in self.grants.iter_mut().filter(|grant| grant.ends_us > now_us) {
-            let back = owed.min(grant.spent);
-            grant.units += back;
-            grant.spent -= back;
-            owed -= back;
+        if now_us < spent.ends_us {
+            self.grants.put_back(cost, now_us);
         }
     }
 
@@ -222,12 +193,15 @@ impl Lease {
     #[must_use]
     #[inline]
     pub fn left(&self, now_us: u64) -> u64 {
-        let live = self.grants.iter().filter(|grant| grant.ends_us > now_us);
-        live.map(|grant| grant.units).sum()
+        self.grants.left(now_us)
     }
 
     /// There is not enough here.
     fn empty(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {
+        if self.is_for_store(terms, cost) && self.budget.take(terms.period_us, 0.0, now_us) {
+            (self.unlent, self.left_us) = (0, Some(now_us));
+            return Step { told: Told::Store, draw: None };
+        }
         let left = self.left(now_us);
         let draw = self.draw(terms, left, cost, now_us);
         let told = match self.is_asking {
@@ -238,6 +212,13 @@ impl Lease {
             _ => Told::Denied { retry_after_us: self.retry_after_us(now_us) },
         };
         Step { told, draw }
+    }
+
+    /// Whether the store may have what cannot be lent: of what it decides itself nothing is out.
+    fn is_for_store(&self, terms: &Terms, cost: u64) -> bool {
+        let Some(most_out) = terms.most_out else { return false };
+        let is_large = cost > most_out / LARGE;
+        !self.is_lost && (cost > most_out || is_large && self.unlent >= cost)
     }
 
     /// When it may be worth to come again.
@@ -273,8 +254,11 @@ impl Lease {
         let larger = |one: Count, other: Count| if other.units > one.units { other } else { one };
         // What the average does not know yet: at what rate units came and were spent, of a time that is long
         // enough to tell. They may all have waited for a process that stood still; so it is a whole
-        // period as long as more can be asked for later, and the shorter the fewer calls are left.
-        let long_us = whole(self.budget.calls().max(1.0) * terms.period_us as f64 / 8.0);
+        // period as long as more can be asked for later, and the shorter the fewer calls are left; half as
+        // long where all comes back that is too much.
+        let share = if terms.most_out.is_some() { 2.0 } else { 1.0 };
+        let eighths = (self.budget.calls() / share).max(1.0);
+        let long_us = whole(eighths * terms.period_us as f64 / 8.0);
         let at_rate = |count: Count, since_us: u64| {
             let elapsed_us = now_us.saturating_sub(since_us).max(long_us).max(1);
             count.at_least().times(terms.period_us as f64 / elapsed_us as f64)
@@ -307,12 +291,7 @@ impl Lease {
     pub fn change(&mut self, terms: &Terms, draw: Draw) -> Change {
         let Draw { most, least } = draw;
         let Some(most_out) = terms.most_out else { return Change::Draw { most, least } };
-        let back = self.grants.each_mut().map(|grant| Back {
-            turn: grant.turn,
-            spent: std::mem::take(&mut grant.spent),
-            unspent: 0,
-        });
-        Change::Lend(Lend { most, least, most_out, period_us: terms.period_us, back })
+        Change::Lend(Lend { back: self.grants.tell(), ..terms.lend(draw, most_out) })
     }
 
     /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.
@@ -331,7 +310,9 @@ impl Lease {
         (self.spent, self.spent_since_us) = (Count::ZERO, now_us);
         let Lent { drawn: Drawn { units, left, at_us, .. }, turn, life_us } = *lent;
         // If it has more than it gave, too many were out: mostly here, and those are soon spent.
-        self.is_short = units < asked.most && (units == 0 || left <= units);
+        let is_less = units < asked.most;
+        self.is_short = is_less && (units == 0 || left <= units);
+        self.unlent = if is_less { left } else { 0 };
         if self.is_short {
             self.next_us = now_us.saturating_add(about(terms.period_us, chance));
         }
@@ -340,7 +321,7 @@ impl Lease {
         }
         // Clocks do not run alike to the last.
         let ends_us = sent_us.saturating_add(life_us - life_us / 1000);
-        self.keep(Grant { units, spent: 0, ends_us, at_us, turn }, now_us);
+        self.grants.keep(Grant { units, spent: 0, ends_us, at_us, turn }, now_us);
     }
 
     /// The draw came to nothing, as far as is known. If it surely was not made, what it was to tell is
@@ -350,33 +331,9 @@ impl Lease {
         // What came to nothing is not to keep the next one from being made.
         self.budget.give_back();
         self.next_us = now_us.saturating_add(about(terms.period_us.min(LOST_US), chance));
-        let Some(Change::Lend(lend)) = untold else { return };
-        for back in lend.back {
-            let mut grants = self.grants.iter_mut();
-            if let Some(grant) = grants.find(|grant| grant.turn == back.turn) {
-                grant.spent = grant.spent.saturating_add(back.spent);
-            }
+        if let Some(Change::Lend(lend)) = untold {
+            self.grants.untell(&lend.back);
         }
-    }
-
-    fn keep(&mut self, grant: Grant, now_us: u64) {
-        if grant.units == 0 {
-            return;
-        }
-        let ended = |grant: &Grant| !grant.is_live(now_us);
-        self.grants.iter_mut().filter(|old| ended(old)).for_each(|old| *old = Grant::default());
-        match self.grants.iter_mut().find(|old| old.turn == grant.turn && !ended(old)) {
-            Some(same) => {
-                same.units = same.units.saturating_add(grant.units);
-                same.ends_us = same.ends_us.min(grant.ends_us);
-            }
-            // There are no more turns than places but if a clock runs wrong: then the first is lost.
-            None => {
-                let free = self.grants.iter().position(ended).unwrap_or(0);
-                self.grants[free] = grant;
-            }
-        }
-        self.grants.sort_unstable_by_key(|grant| (ended(grant), grant.ends_us));
     }
 
     /// Whether the key is worth leasing, by the demand of now.
@@ -407,17 +364,13 @@ impl Lease {
             return None;
         }
         let grants = std::mem::take(&mut self.grants);
-        let live = |grant: &Grant| grant.is_live(now_us);
-        let Some(most_out) = terms.most_out else {
-            let charged_at_us = grants.iter().filter(|it| live(it)).map(|it| it.at_us).min();
-            return Some(Change::Refund { units, charged_at_us });
-        };
-        let back = grants.map(|grant| match live(&grant) {
-            true => Back { turn: grant.turn, spent: grant.spent, unspent: grant.units },
-            false => Back::default(),
-        });
-        let period_us = terms.period_us;
-        Some(Change::Lend(Lend { most: 0, least: 0, most_out, period_us, back }))
+        Some(match terms.most_out {
+            Some(most_out) => {
+                let back = grants.give_back(now_us);
+                Change::Lend(Lend { back, ..terms.lend(Draw { most: 0, least: 0 }, most_out) })
+            }
+            None => Change::Refund { units, charged_at_us: grants.oldest_us(now_us) },
+        })
     }
 
     /// Whether nothing would be lost by forgetting the key: one that is asked for anew may call as often as this.

@@ -8,7 +8,6 @@
 //! There is no I/O, no thread and no real time here, so that a thousand fleets take seconds.
 
 mod apportioned;
-mod counted;
 mod demand;
 mod flights;
 pub mod judge;
@@ -26,7 +25,6 @@ mod store;
 mod world;
 
 pub use apportioned::Part;
-pub use counted::Count;
 pub use demand::{Bursts, Demand, Spread};
 pub use node::{Ask, AskId, Call, CallId, Calls, Node, Op, Reply, Telling, Told};
 pub use report::{Admission, Dated, Faults, Report, Served, Slice};

@@ -9,16 +9,22 @@ fn bucket(capacity: u64, count: u64, period_us: u64) -> Quota {
 }
 
 #[test]
-fn a_lease_keeps_back_what_flows_in_while_it_lives() {
+fn a_lease_keeps_back_what_may_be_out() {
     let quota = bucket(1000, 1000, SECOND_US);
     let lease = Consistency::lease(&quota, 4, None).unwrap();
     assert_eq!(lease, Consistency::Lease { period_us: 125_000 });
     assert_eq!(lease.stored(&quota), bucket(750, 1000, SECOND_US));
+    assert_eq!(lease.most_out(&quota), Some(250));
     // One that fills slowly is leased for as long as it takes to be worth it.
-    let slow = bucket(1000, 1000, 60 * SECOND_US);
+    let slow = bucket(1003, 1000, 60 * SECOND_US);
     let lease = Consistency::lease(&slow, 4, None).unwrap();
     assert_eq!(lease, Consistency::Lease { period_us: 2_400_000 });
-    assert_eq!(lease.stored(&slow), bucket(920, 1000, 60 * SECOND_US));
+    assert_eq!(lease.stored(&slow), bucket(753, 1000, 60 * SECOND_US));
+    assert_eq!(lease.most_out(&slow), Some(250));
+    let shed =
+        Quota::leaking_bucket(1000, Rate::new(1000, SECOND_US).unwrap(), LeakMode::Meter, None);
+    let shed = shed.unwrap();
+    assert_eq!(Consistency::lease(&shed, 4, None).unwrap().most_out(&shed), Some(250));
 }
 
 #[test]
@@ -26,7 +32,7 @@ fn a_window_keeps_nothing_back() {
     let quota = Quota::fixed_window(1000, 60 * SECOND_US).unwrap();
     let lease = Consistency::lease(&quota, 1, None).unwrap();
     assert_eq!(lease, Consistency::Lease { period_us: 1_000_000 });
-    assert_eq!(lease.stored(&quota), quota);
+    assert_eq!((lease.stored(&quota), lease.most_out(&quota)), (quota, None));
 }
 
 #[test]
@@ -136,5 +142,5 @@ fn a_lease_of_a_rate_with_many_digits_keeps_back_as_well() {
     let quota = Quota::token_bucket(90, rate).unwrap();
     assert!(quota.bucket().is_some_and(|bucket| bucket.unit() > crate::limits::MAX_PERIOD_US));
     let lease = Consistency::lease(&quota, 1, Some(10_000_000)).unwrap();
-    assert_eq!(lease.stored(&quota).limit(), 90 - 21);
+    assert_eq!(lease.stored(&quota).limit(), 90 - 22);
 }

@@ -3,7 +3,6 @@
 use tollkeeper_core::{Amended, Change, Outcome, Quota, Ticket};
 
 use super::apportioned::Part;
-use super::counted::Count;
 
 /// One process of the fleet, as far as it decides. All times are its own clock's.
 pub trait Node {
@@ -85,8 +84,6 @@ pub enum Op {
     Amend(Change),
     /// To give a node its part of what flows in. The answer is as to a draw.
     Apportion(Part),
-    /// To hear what a node holds, and to draw no more than may be held. The answer is as to a draw.
-    Count(Count),
 }
 
 /// What a node hears of a call.

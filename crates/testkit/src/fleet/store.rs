@@ -8,7 +8,6 @@ use tollkeeper_core::{
 };
 
 use super::apportioned::{Demands, Part};
-use super::counted::{Count, Holders};
 use super::node::{Call, Op, Reply};
 
 const DONE: Amended = Amended::Done { forgiven: 0 };
@@ -23,7 +22,6 @@ pub(super) struct Store {
     reservations: BTreeMap<(Key, u128), Reservation>,
     loans: BTreeMap<Key, Loans>,
     demands: BTreeMap<Key, Demands>,
-    holders: BTreeMap<Key, Holders>,
 }
 
 #[derive(Debug)]
@@ -49,7 +47,6 @@ impl Store {
             }
             Op::Amend(change) => Reply::Amended(target.amend(change)),
             Op::Apportion(part) => Reply::Amended(target.apportion(&part)),
-            Op::Count(count) => Reply::Amended(target.count(&count)),
         }
     }
 }
@@ -199,23 +196,6 @@ impl Target<'_> {
         let demands = self.store.demands.entry(self.key).or_default();
         let units = demands.part(quota, part, left, now_us);
         self.spend(units)
-    }
-
-    fn count(&mut self, count: &Count) -> Amended {
-        let (quota, now_us) = (self.quota, self.now_us);
-        let holders = self.store.holders.entry(self.key).or_default();
-        let Some(unspent) = holders.report(count, now_us) else { return Amended::Unknown };
-        let room = count.most_out.saturating_sub(holders.out());
-        let state = self.state();
-        state.refund(quota, unspent, None, now_us);
-        let left = state.remaining(quota, now_us).min(room);
-        let drawn = self.spend(drawn(left, count.most, count.least));
-        if let (Amended::Drawn(drawn), Some(holders)) =
-            (drawn, self.store.holders.get_mut(&self.key))
-        {
-            holders.grant(count.node, drawn.units);
-        }
-        drawn
     }
 
     fn release(&mut self, id: u128) -> Amended {

@@ -1,0 +1,122 @@
+//! Owns [`Grants`]: the units of one key that are here, and what of them the store is still to be told.
+//!
+//! For each turn the store counts as out at least what is left here of it and what was spent untold. So
+//! what was spent may take the place of what was put back, whichever turn it is of, but nothing that was
+//! told can be had again.
+
+use tollkeeper_core::{Back, TURNS};
+
+use crate::plan::Spent;
+
+/// Units that were taken in one turn, which end together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Grant {
+    /// How many are left.
+    pub(super) units: u64,
+    /// How many were spent that the store was not told of.
+    pub(super) spent: u64,
+    /// When they end.
+    pub(super) ends_us: u64,
+    /// When they were taken, by the store's clock: the first of them.
+    pub(super) at_us: u64,
+    /// The turn: of the store's loans, or its window.
+    pub(super) turn: u64,
+}
+
+impl Grant {
+    /// Whether there is anything to spend or to tell.
+    fn is_live(&self, now_us: u64) -> bool {
+        self.ends_us > now_us && (self.units > 0 || self.spent > 0)
+    }
+}
+
+/// Those that end first come first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Grants([Grant; TURNS]);
+
+impl Grants {
+    /// What can be spent.
+    #[inline]
+    pub(super) fn left(&self, now_us: u64) -> u64 {
+        let live = self.0.iter().filter(|grant| grant.ends_us > now_us);
+        live.map(|grant| grant.units).sum()
+    }
+
+    /// Takes `cost`, of what ends first.
+    #[inline]
+    pub(super) fn spend(&mut self, cost: u64, now_us: u64) -> Option<Spent> {
+        let left = self.left(now_us).checked_sub(cost)?;
+        let mut spent = Spent::now(left);
+        let mut owed = cost;
+        for grant in self.0.iter_mut().filter(|grant| grant.ends_us > now_us) {
+            let taken = owed.min(grant.units);
+            if taken > 0 {
+                spent.ends_us = spent.ends_us.min(grant.ends_us);
+                spent.at_us = spent.at_us.min(grant.at_us);
+            }
+            grant.units -= taken;
+            grant.spent += taken;
+            owed -= taken;
+        }
+        Some(spent)
+    }
+
+    /// Puts back what was spent and not told.
+    pub(super) fn put_back(&mut self, cost: u64, now_us: u64) {
+        let mut owed = cost;
+        for grant in self.0.iter_mut().filter(|grant| grant.ends_us > now_us) {
+            let back = owed.min(grant.spent);
+            grant.units += back;
+            grant.spent -= back;
+            owed -= back;
+        }
+    }
+
+    /// What the store is to be told, which counts as told from here on.
+    pub(super) fn tell(&mut self) -> [Back; TURNS] {
+        self.0.each_mut().map(|grant| {
+            let spent = std::mem::take(&mut grant.spent);
+            Back { turn: grant.turn, spent, unspent: 0 }
+        })
+    }
+
+    /// The store was not told.
+    pub(super) fn untell(&mut self, back: &[Back; TURNS]) {
+        for back in back {
+            if let Some(grant) = self.0.iter_mut().find(|grant| grant.turn == back.turn) {
+                grant.spent = grant.spent.saturating_add(back.spent);
+            }
+        }
+    }
+
+    /// What the store is told if all is given back.
+    pub(super) fn give_back(self, now_us: u64) -> [Back; TURNS] {
+        self.0.map(|grant| match grant.is_live(now_us) {
+            true => Back { turn: grant.turn, spent: grant.spent, unspent: grant.units },
+            false => Back::default(),
+        })
+    }
+
+    /// When the oldest of what is here was taken.
+    pub(super) fn oldest_us(&self, now_us: u64) -> Option<u64> {
+        let live = self.0.iter().filter(|grant| grant.is_live(now_us));
+        live.map(|grant| grant.at_us).min()
+    }
+
+    pub(super) fn keep(&mut self, grant: Grant, now_us: u64) {
+        if grant.units == 0 {
+            return;
+        }
+        let ended = |grant: &Grant| !grant.is_live(now_us);
+        self.0.iter_mut().filter(|old| ended(old)).for_each(|old| *old = Grant::default());
+        match self.0.iter_mut().find(|old| old.turn == grant.turn && !ended(old)) {
+            Some(same) => {
+                same.units = same.units.saturating_add(grant.units);
+                same.ends_us = same.ends_us.min(grant.ends_us);
+            }
+            // There are no more turns than places but if a clock runs wrong: then the first is lost.
+            None => self.0[self.0.iter().position(ended).unwrap_or(0)] = grant,
+        }
+        self.0.sort_unstable_by_key(|grant| (ended(grant), grant.ends_us));
+    }
+}
