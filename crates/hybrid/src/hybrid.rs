@@ -106,7 +106,7 @@ impl<S: Store + 'static> Hybrid<S> {
             }
             _ => {}
         }
-        Changed::There(ToAmend::new(amendment, change, part))
+        Changed::There(Box::new(ToAmend::new(amendment, change, part)))
     }
 
     /// The store has changed something: what that is to this process's part of it.

@@ -38,7 +38,7 @@ pub(crate) enum Changed<'a> {
     /// It is made, here.
     Here(Amended),
     /// In the store.
-    There(ToAmend<'a>),
+    There(Box<ToAmend<'a>>),
 }
 
 impl Changed<'_> {
