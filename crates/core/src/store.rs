@@ -310,6 +310,8 @@ pub struct Entry {
     pub key: String,
     /// The state.
     pub state: State,
+    /// Units that processes have leased of it, as far as the store has counted.
+    pub lent: u64,
     /// How long it is still kept.
     pub ttl_us: u64,
 }

@@ -47,6 +47,13 @@ impl Record {
         }
     }
 
+    pub(crate) fn loans(&self) -> Option<&Loans> {
+        match &self.kept {
+            Kept::Lent(loans) => Some(loans),
+            Kept::Reserved(_) => None,
+        }
+    }
+
     pub(crate) fn loans_mut(&mut self) -> Option<&mut Loans> {
         match &mut self.kept {
             Kept::Lent(loans) => Some(loans),

@@ -339,6 +339,15 @@ impl Keys<'_> {
         })
     }
 
+    /// Units of a state that are out.
+    fn lent(&self, fingerprint: Fingerprint, now_us: u64) -> u64 {
+        let records = &self.inner.records;
+        let loans = records
+            .find(Record::hash_of_loans(fingerprint), |record| record.is_lent_of(fingerprint))
+            .and_then(|at| records.get(at)?.loans());
+        loans.filter(|loans| loans.expires_us() > now_us).map_or(0, |loans| loans.out())
+    }
+
     fn show_one(
         &mut self,
         at: usize,
@@ -354,11 +363,13 @@ impl Keys<'_> {
         let packed = packed.and_then(|row| entry.state.state(row.unit));
         let whole = || Some(self.inner.wholes.get(entry.state.place()?)?.state.clone());
         (expires_us > now_us).then_some(())?;
+        let lent = self.lent(entry.fingerprint, now_us);
         Some(Shown {
             limit: limit.to_owned(),
             algorithm,
             key: key.into_owned(),
             state: packed.or_else(whole)?,
+            lent,
             ttl_us: expires_us - now_us,
         })
     }

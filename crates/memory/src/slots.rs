@@ -58,6 +58,10 @@ impl<T: Expires> Slots<T> {
         found.map(|&at| at as usize)
     }
 
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
+        self.items.get(at)
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.items.get_mut(at)

@@ -7,12 +7,20 @@ use tollkeeper_core::algorithm::debt::Debt;
 use tollkeeper_core::algorithm::fixed_window::WindowCount;
 use tollkeeper_core::algorithm::sliding_window_counter::WindowPair;
 use tollkeeper_core::algorithm::sliding_window_log::{Log, LogEntry};
-use tollkeeper_core::{Algorithm, State};
+use tollkeeper_core::{Algorithm, State, TURNS};
 
 use crate::driver::Reply;
 
 /// The bytes of the numbers that a log ends with.
 const LOG_END: usize = 5 * size_of::<f64>();
+
+/// How many units are out, of the loans of a state.
+pub(crate) fn lent(bytes: &[u8]) -> Option<u64> {
+    let (numbers, []) = bytes.as_chunks() else { return None };
+    let [_period_us, _turn, _since_us, out @ ..] = numbers else { return None };
+    let units = |bytes: &[u8; 8]| whole(f64::from_le_bytes(*bytes));
+    (out.len() == TURNS).then(|| out.iter().map(units).sum())?
+}
 
 /// The state of a string of doubles.
 pub(crate) fn packed(algorithm: Algorithm, bytes: &[u8]) -> Option<State> {

@@ -72,11 +72,13 @@ pub(crate) async fn inspect(
         let ttl = way.call(&Command::new("PTTL").arg(&name)).await?;
         let ttl_ms = ttl.whole().and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
         let Some(state) = read(&way, parsed.algorithm, &name).await? else { continue };
+        let lent = lent(&way, &names::loans_key(&name)).await?;
         shown.push(Entry {
             limit: parsed.limit,
             algorithm: parsed.algorithm,
             key: parsed.key,
             state,
+            lent,
             ttl_us: ttl_ms.saturating_mul(1000),
         });
     }
@@ -101,6 +103,14 @@ async fn scan(way: &Way<'_>, prefix: &str) -> Result<Vec<String>, Fault> {
         if cursor == "0" {
             return Ok(found);
         }
+    }
+}
+
+/// How many units of a state are out.
+async fn lent(way: &Way<'_>, name: &str) -> Result<u64, Fault> {
+    match way.call(&Command::new("GET").arg(name)).await {
+        Err(fault) if fault.says("WRONGTYPE") => Ok(0),
+        replied => Ok(replied?.bytes().and_then(decode::lent).unwrap_or(0)),
     }
 }
 

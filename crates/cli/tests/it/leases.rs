@@ -59,9 +59,10 @@ fn a_limit_that_two_services_lease_is_kept_with_few_calls() {
     assert!((500..=most).contains(&told.admitted), "{told:?} of {most}");
     assert!(told.by_lease > 2900, "{told:?}");
     let calls = scripts(&server) - before;
-    // Seven at first each, and one for each of them in 1.2 s.
+    // Eight at first each, and one for each of them in 1.2 s. Two scripts are not known at first, and then called again,
+    // perhaps by both.
     let periods = 2 * (begun.elapsed().as_millis() / 900 + 1);
-    assert!(u128::from(calls) <= 14 + periods, "{calls} scripts");
+    assert!(u128::from(calls) <= 16 + 4 + periods, "{calls} scripts");
     // One that is not leased asks each time.
     let before = scripts(&server);
     assert_eq!(ask(&services, "exact", 100).by_lease, 0);

@@ -151,6 +151,9 @@ fn one_state(quota: Option<Quota>, entry: &Entry) -> Value {
     // A rule that has changed its algorithm has left states of the old one.
     let quota = quota.filter(|quota| quota.algorithm() == entry.algorithm);
     let mut shown = fields(describe(quota.as_ref(), &entry.state));
+    if entry.lent > 0 {
+        shown.insert("leased".into(), entry.lent.into());
+    }
     shown.insert("ttl_ms".into(), entry.ttl_us.div_ceil(1000).into());
     shown.insert("raw".into(), fields(describe_raw(&entry.state)).into());
     Value::Object(shown)

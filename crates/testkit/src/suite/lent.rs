@@ -1,8 +1,8 @@
 //! Units that are lent: by a model that counts each batch by itself, and at the edges.
 
 use tollkeeper_core::{
-    Amended, Amendment, Back, Change, Consistency, Drawn, LeakMode, Lend, Lent, Quota, Rate, State,
-    Store, StoreError, TURNS, drawn,
+    Amended, Amendment, Back, Change, Consistency, Drawn, Filter, LeakMode, Lend, Lent, Quota,
+    Rate, State, Store, StoreError, TURNS, drawn,
 };
 
 use super::{MINUTE_US, START_US, Verdict, ask, require, slow_quotas};
@@ -179,6 +179,11 @@ pub(super) fn never_too_many_are_out<H: Harness>(harness: &H) -> Verdict {
             out += lend(40, none)?.map_or(0, |(units, _)| units);
         }
         require(out == 10, || format!("{key}: {out} are out"))?;
+        let filter = Filter { key: Some(&key), ..Filter::default() };
+        let seen = harness.block_on(harness.store().inspect(filter, 9));
+        let seen: Vec<u64> =
+            seen.map_err(|error| error.to_string())?.iter().map(|it| it.lent).collect();
+        require(seen == [10], || format!("{key}: {seen:?} are seen to be out"))?;
         let mut back = none;
         back[0] = Back { turn, spent: 3, unspent: 7 };
         lend(0, back)?;
@@ -186,6 +191,11 @@ pub(super) fn never_too_many_are_out<H: Harness>(harness: &H) -> Verdict {
         require(left == 37, || format!("{key}: {left} left of 40 after 3 were spent"))?;
         let again = lend(40, none)?;
         require(again.is_some_and(|(units, _)| units == 5), || format!("{key}: {again:?} again"))?;
+        let forgotten = harness.block_on(harness.store().reset(filter));
+        require(forgotten == Ok(1), || format!("{key}: {forgotten:?} forgotten"))?;
+        lend(40, none)?;
+        let anew = lend(40, none)?;
+        require(anew.is_some_and(|(units, _)| units == 3), || format!("{key}: {anew:?} anew"))?;
     }
     Ok(())
 }
