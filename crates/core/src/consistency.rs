@@ -29,8 +29,10 @@ const LEASE_PERIOD_US: u64 = 1_000_000;
 /// A lease is worth a call if a process gets so many units by it.
 const UNITS_OF_A_LEASE: u64 = 10;
 
-/// Leases in one window.
-const LEASES_OF_A_WINDOW: u64 = 20;
+/// Leases in one window, and in the time in which a bucket refills where that leaves the choice. The more there
+/// are, the sooner few processes have drawn what it has saved; many draw often enough as it is.
+const LEASES_OF_A_LIMIT: u64 = 20;
+const FEW_NODES: u64 = 8;
 
 /// How often the store is told what was admitted here, where nothing else is said.
 const SYNC_PERIOD_US: u64 = 100_000;
@@ -79,6 +81,12 @@ impl Consistency {
     pub fn lease(quota: &Quota, nodes: u64, period_us: Option<u64>) -> Result<Self, Unsuited> {
         let Flow { units, in_us, at_once_us } = Flow::of(quota)?;
         let longest_us = (at_once_us / (KEPT_BACK * LEASE_PERIODS)).min(MAX_LEASE_PERIOD_US);
+        let preferred_us = match quota.bucket() {
+            Some(_) => (at_once_us / LEASES_OF_A_LIMIT)
+                .saturating_mul(nodes.div_ceil(FEW_NODES).max(1))
+                .min(longest_us),
+            None => longest_us,
+        };
         // So long that every process can get some units of what flows in.
         let worth = u128::from(UNITS_OF_A_LEASE) * u128::from(nodes.max(1)) * u128::from(in_us);
         let worth_us = u64::try_from(worth.div_ceil(u128::from(units.max(1)))).unwrap_or(u64::MAX);
@@ -96,7 +104,7 @@ impl Consistency {
                 return Err(Unsuited::Period { us, from_us, to_us });
             }
             Some(us) => us,
-            None => LEASE_PERIOD_US.min(longest_us).max(*suits.start()),
+            None => LEASE_PERIOD_US.min(preferred_us).max(*suits.start()),
         };
         Ok(Self::Lease { period_us: small(period_us) })
     }
@@ -177,7 +185,7 @@ impl Consistency {
     }
 }
 
-/// How it is shown to a person: `exact`, `lease, 125ms`, `sync, 100ms, 16 sub-shards`, `share of 4`,
+/// How it is shown to a person: `exact`, `lease, 50ms`, `sync, 100ms, 16 sub-shards`, `share of 4`,
 /// `share, counted`.
 impl fmt::Display for Consistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,7 +228,7 @@ impl Flow {
             Quota::FixedWindow(window) => Ok(Self {
                 units: window.max_requests(),
                 in_us: window.size_us(),
-                at_once_us: window.size_us() * KEPT_BACK * LEASE_PERIODS / LEASES_OF_A_WINDOW,
+                at_once_us: window.size_us() * KEPT_BACK * LEASE_PERIODS / LEASES_OF_A_LIMIT,
             }),
             _ => Err(Unsuited::Algorithm {
                 algorithm: quota.algorithm(),

@@ -287,11 +287,12 @@ impl Lease {
         !self.is_asking && (left as f64) < self.demand.in_us(2 * self.trip_us).units + 1.0
     }
 
-    /// What the store is asked for a draw, and told with it.
-    pub fn change(&mut self, terms: &Terms, draw: Draw) -> Change {
+    /// What the store is asked for a draw, and told with it: of all units that were spent but the last
+    /// `untold`, which are not sure to be.
+    pub fn change(&mut self, terms: &Terms, draw: Draw, untold: u64) -> Change {
         let Draw { most, least } = draw;
         let Some(most_out) = terms.most_out else { return Change::Draw { most, least } };
-        Change::Lend(Lend { back: self.grants.tell(), ..terms.lend(draw, most_out) })
+        Change::Lend(Lend { back: self.grants.tell(untold), ..terms.lend(draw, most_out) })
     }
 
     /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.
@@ -332,7 +333,7 @@ impl Lease {
         self.budget.give_back();
         self.next_us = now_us.saturating_add(about(terms.period_us.min(LOST_US), chance));
         if let Some(Change::Lend(lend)) = untold {
-            self.grants.untell(&lend.back);
+            self.grants.untell(&lend.back, now_us);
         }
     }
 

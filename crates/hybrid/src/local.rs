@@ -94,8 +94,9 @@ impl<S: Store + 'static> Local<S> {
         step: Step,
         now_us: u64,
     ) -> Taken {
+        let untold = if matches!(step.told, Told::Admitted(_)) { check.cost } else { 0 };
         if let Some(draw) = step.draw
-            && !self.spawn_draw(check, known, draw, now_us)
+            && !self.spawn_draw(check, known, (draw, untold), now_us)
         {
             known.plan.failed(false, None, now_us, 0);
             if step.told == Told::Waits {
@@ -207,11 +208,11 @@ impl<S: Store + 'static> Local<S> {
         self: &Arc<Self>,
         check: &Check<'_>,
         known: &mut Known,
-        draw: Draw,
+        (draw, untold): (Draw, u64),
         sent_us: u64,
     ) -> bool {
         let Ok(runtime) = Handle::try_current() else { return false };
-        let change = known.plan.change(draw);
+        let change = known.plan.change(draw, untold);
         let (local, consistency) = (Arc::clone(self), check.consistency);
         let (name, quota) = (Name::from(named(check)), consistency.stored(check.quota));
         let (number, part) = (known.number, known.plan.part());

@@ -98,10 +98,10 @@ impl Plan {
         }
     }
 
-    /// What the store is asked for a draw.
-    pub(crate) fn change(&mut self, draw: Draw) -> Change {
+    /// What the store is asked for a draw, while `untold` units may yet be put back.
+    pub(crate) fn change(&mut self, draw: Draw, untold: u64) -> Change {
         match self {
-            Self::Lease(lease, terms) => lease.change(terms, draw),
+            Self::Lease(lease, terms) => lease.change(terms, draw, untold),
             Self::Sync(..) => Change::Draw { most: draw.most, least: draw.least },
         }
     }

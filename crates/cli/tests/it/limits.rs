@@ -121,7 +121,7 @@ rules:
   told:  { key: ip, limit: 1000/s, consistency: sync, sub_shards: 16 }
   parts: { key: ip, limit: 1000/s, consistency: share, shadow: true }
 ";
-    let ways = ["exact", "lease, 125ms", "sync, 100ms, 16 sub-shards", "share of 4"];
+    let ways = ["exact", "lease, 50ms", "sync, 100ms, 16 sub-shards", "share of 4"];
     folder
         .write("p.yaml", format!("store: {{ url: \"redis://127.0.0.1:6379\", nodes: 4 }}{rules}"));
     let told = text(&run(&["limits", "p.yaml"], &folder).stdout);

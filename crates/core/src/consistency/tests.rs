@@ -12,7 +12,7 @@ fn bucket(capacity: u64, count: u64, period_us: u64) -> Quota {
 fn a_lease_keeps_back_what_may_be_out() {
     let quota = bucket(1000, 1000, SECOND_US);
     let lease = Consistency::lease(&quota, 4, None).unwrap();
-    assert_eq!(lease, Consistency::Lease { period_us: 125_000 });
+    assert_eq!(lease, Consistency::Lease { period_us: 50_000 });
     assert_eq!(lease.stored(&quota), bucket(750, 1000, SECOND_US));
     assert_eq!(lease.most_out(&quota), Some(250));
     // One that fills slowly is leased for as long as it takes to be worth it.
@@ -125,7 +125,7 @@ fn who_decides_is_told_in_few_words() {
     let quota = bucket(1000, 1000, SECOND_US);
     for (how, told) in [
         (Consistency::default(), "exact"),
-        (Consistency::lease(&quota, 4, None).unwrap(), "lease, 125ms"),
+        (Consistency::lease(&quota, 4, None).unwrap(), "lease, 50ms"),
         (Consistency::sync(&quota, None, 1).unwrap(), "sync, 100ms"),
         (Consistency::sync(&quota, Some(250_000), 16).unwrap(), "sync, 250ms, 16 sub-shards"),
         (Consistency::share(&quota, Some(4)).unwrap(), "share of 4"),

@@ -19,7 +19,7 @@ use tollkeeper_testkit::passing::Passing;
 type Memory = MemoryStore<Passing>;
 type Servers = Parted<FaultyStore<Memory>>;
 
-/// A thousand a second are leased for 125 ms at a time. What is leased admits nobody without its units.
+/// A thousand a second are leased for 50 ms at a time. What is leased admits nobody without its units.
 const LEASED: &str = "{ limit: 1000/s, consistency: lease, on_failure: closed }";
 
 /// An engine on two servers, in time that passes as it is told to.
@@ -168,7 +168,7 @@ async fn what_is_denied_here_charges_no_local_limiter() {
         "store: {{ timeout: 600ms }}\nrules:\n  leased: {LEASED}\n  exact: {{ limit: 9000/day }}\n"
     );
     let bench = Bench::new(&rules, Duration::from_secs(5));
-    for _ in 0..4000 {
+    for _ in 0..20_000 {
         bench.both().await;
         advance(Duration::from_micros(100)).await;
     }

@@ -30,15 +30,20 @@ impl Grant {
     }
 }
 
-/// Those that end first come first.
+/// All of a key.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Grants([Grant; TURNS]);
+pub(super) struct Grants {
+    /// Those that end first come first.
+    each: [Grant; TURNS],
+    /// How many were put back that the store was about to be told of.
+    late: u64,
+}
 
 impl Grants {
     /// What can be spent.
     #[inline]
     pub(super) fn left(&self, now_us: u64) -> u64 {
-        let live = self.0.iter().filter(|grant| grant.ends_us > now_us);
+        let live = self.each.iter().filter(|grant| grant.ends_us > now_us);
         live.map(|grant| grant.units).sum()
     }
 
@@ -48,7 +53,7 @@ impl Grants {
         let left = self.left(now_us).checked_sub(cost)?;
         let mut spent = Spent::now(left);
         let mut owed = cost;
-        for grant in self.0.iter_mut().filter(|grant| grant.ends_us > now_us) {
+        for grant in self.each.iter_mut().filter(|grant| grant.ends_us > now_us) {
             let taken = owed.min(grant.units);
             if taken > 0 {
                 spent.ends_us = spent.ends_us.min(grant.ends_us);
@@ -61,37 +66,45 @@ impl Grants {
         Some(spent)
     }
 
-    /// Puts back what was spent and not told.
+    /// Puts back what was spent and not told; and what was, if it turns out that the store was not told.
     pub(super) fn put_back(&mut self, cost: u64, now_us: u64) {
         let mut owed = cost;
-        for grant in self.0.iter_mut().filter(|grant| grant.ends_us > now_us) {
+        for grant in self.each.iter_mut().filter(|grant| grant.ends_us > now_us) {
             let back = owed.min(grant.spent);
             grant.units += back;
             grant.spent -= back;
             owed -= back;
         }
+        self.late = self.late.saturating_add(owed);
     }
 
-    /// What the store is to be told, which counts as told from here on.
-    pub(super) fn tell(&mut self) -> [Back; TURNS] {
-        self.0.each_mut().map(|grant| {
-            let spent = std::mem::take(&mut grant.spent);
+    /// What the store is to be told, which counts as told from here on, but for `untold` units: those may
+    /// yet be put back.
+    pub(super) fn tell(&mut self, untold: u64) -> [Back; TURNS] {
+        self.late = 0;
+        let mut kept = untold;
+        self.each.each_mut().map(|grant| {
+            let keeps = kept.min(grant.spent);
+            kept -= keeps;
+            let spent = std::mem::replace(&mut grant.spent, keeps) - keeps;
             Back { turn: grant.turn, spent, unspent: 0 }
         })
     }
 
     /// The store was not told.
-    pub(super) fn untell(&mut self, back: &[Back; TURNS]) {
+    pub(super) fn untell(&mut self, back: &[Back; TURNS], now_us: u64) {
         for back in back {
-            if let Some(grant) = self.0.iter_mut().find(|grant| grant.turn == back.turn) {
+            if let Some(grant) = self.each.iter_mut().find(|grant| grant.turn == back.turn) {
                 grant.spent = grant.spent.saturating_add(back.spent);
             }
         }
+        let late = std::mem::take(&mut self.late);
+        self.put_back(late, now_us);
     }
 
     /// What the store is told if all is given back.
     pub(super) fn give_back(self, now_us: u64) -> [Back; TURNS] {
-        self.0.map(|grant| match grant.is_live(now_us) {
+        self.each.map(|grant| match grant.is_live(now_us) {
             true => Back { turn: grant.turn, spent: grant.spent, unspent: grant.units },
             false => Back::default(),
         })
@@ -99,7 +112,7 @@ impl Grants {
 
     /// When the oldest of what is here was taken.
     pub(super) fn oldest_us(&self, now_us: u64) -> Option<u64> {
-        let live = self.0.iter().filter(|grant| grant.is_live(now_us));
+        let live = self.each.iter().filter(|grant| grant.is_live(now_us));
         live.map(|grant| grant.at_us).min()
     }
 
@@ -108,15 +121,15 @@ impl Grants {
             return;
         }
         let ended = |grant: &Grant| !grant.is_live(now_us);
-        self.0.iter_mut().filter(|old| ended(old)).for_each(|old| *old = Grant::default());
-        match self.0.iter_mut().find(|old| old.turn == grant.turn && !ended(old)) {
+        self.each.iter_mut().filter(|old| ended(old)).for_each(|old| *old = Grant::default());
+        match self.each.iter_mut().find(|old| old.turn == grant.turn && !ended(old)) {
             Some(same) => {
                 same.units = same.units.saturating_add(grant.units);
                 same.ends_us = same.ends_us.min(grant.ends_us);
             }
             // There are no more turns than places but if a clock runs wrong: then the first is lost.
-            None => self.0[self.0.iter().position(ended).unwrap_or(0)] = grant,
+            None => self.each[self.each.iter().position(ended).unwrap_or(0)] = grant,
         }
-        self.0.sort_unstable_by_key(|grant| (ended(grant), grant.ends_us));
+        self.each.sort_unstable_by_key(|grant| (ended(grant), grant.ends_us));
     }
 }

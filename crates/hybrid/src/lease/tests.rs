@@ -216,7 +216,7 @@ const ALL: Draw = Draw { most: 9, least: 1 };
 
 /// What of each turn a draw tells that something was spent of.
 fn told(lease: &mut Lease) -> Vec<(u64, u64)> {
-    let Change::Lend(lend) = lease.change(&TERMS, ALL) else { panic!("it is counted") };
+    let Change::Lend(lend) = lease.change(&TERMS, ALL, 0) else { panic!("it is counted") };
     assert!(lend.back.iter().all(|back| back.unspent == 0));
     lend.back.iter().filter(|back| back.spent > 0).map(|back| (back.turn, back.spent)).collect()
 }
@@ -232,7 +232,7 @@ fn what_was_spent_is_told_once_turn_by_turn() {
     assert_eq!((told(&mut lease), told(&mut lease)), (vec![(1, 3), (2, 2)], vec![]));
     assert!(lease.spend(7, 20).is_some());
     assert_eq!((told(&mut lease), lease.left(20)), (vec![(2, 2), (3, 5)], 3));
-    assert_eq!(lease.change(&WINDOW, ALL), Change::Draw { most: 9, least: 1 });
+    assert_eq!(lease.change(&WINDOW, ALL, 0), Change::Draw { most: 9, least: 1 });
 }
 
 /// The store counted them as out until they had ended, though it had been about to be told.
@@ -240,12 +240,35 @@ fn what_was_spent_is_told_once_turn_by_turn() {
 fn what_was_not_told_since_the_call_did_not_run_is_told_by_the_next() {
     let mut lease = holding(&TERMS, 9, 0);
     assert!(lease.spend(4, 10).is_some());
-    let change = lease.change(&TERMS, ALL);
+    let change = lease.change(&TERMS, ALL, 0);
     assert!(lease.spend(2, 10).is_some());
     let mut unsure = lease.clone();
     lease.failed(&TERMS, Some(&change), 20, 0);
     unsure.failed(&TERMS, None, 20, 0);
     assert_eq!((told(&mut lease), told(&mut unsure)), (vec![(1, 6)], vec![(1, 2)]));
+}
+
+/// A request that met another limit, too, lost what it took if just then more was drawn.
+#[test]
+fn what_may_yet_be_put_back_is_not_told() {
+    let mut lease = holding(&TERMS, 9, 0);
+    let spent = lease.spend(4, 10).unwrap();
+    let Change::Lend(lend) = lease.change(&TERMS, ALL, 3) else { panic!("it is counted") };
+    assert_eq!(lend.back[0], Back { turn: 1, spent: 1, unspent: 0 });
+    lease.put_back(2, spent, 10);
+    assert_eq!((lease.left(10), told(&mut lease)), (7, vec![(1, 1)]));
+}
+
+/// A request that took a unit and failed with the call that told of it lost the unit.
+#[test]
+fn what_was_put_back_while_it_was_told_is_there_if_the_call_did_not_run() {
+    let mut lease = holding(&TERMS, 9, 0);
+    let spent = lease.spend(4, 10).unwrap();
+    let change = lease.change(&TERMS, ALL, 0);
+    lease.put_back(3, spent, 20);
+    assert_eq!(lease.left(20), 5);
+    lease.failed(&TERMS, Some(&change), 30, 0);
+    assert_eq!((lease.left(30), told(&mut lease)), (8, vec![(1, 1)]));
 }
 
 /// What the store was told is spent it lends anew: it cannot be put back.

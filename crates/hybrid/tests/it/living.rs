@@ -6,12 +6,12 @@
 //! Why nobody gets too much: what is spent in an interval was drawn in it or in the two periods before, and
 //! the store's bucket is smaller by what flows in during those.
 
-use tollkeeper_core::{Change, Drawn, LeakMode, Quota, Rate};
+use tollkeeper_core::{Change, Drawn, Quota};
 use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Op, Seat};
 
 use crate::node::period_us;
-use crate::otherwise::{Way, about};
+use crate::otherwise::{Way, about, without};
 
 /// Units live for so many periods.
 const PERIODS: u64 = 2;
@@ -28,19 +28,6 @@ pub(crate) struct Living {
     stored: Quota,
     period_us: u64,
     kept: Vec<Kept>,
-}
-
-/// The bucket without what flows in while units live.
-fn without(quota: &Quota, life_us: u64) -> Quota {
-    let bucket = quota.bucket().unwrap();
-    let rate = Rate::new(bucket.drain(), bucket.unit()).unwrap();
-    let capacity = bucket.capacity() - (bucket.drain() * life_us).div_ceil(bucket.unit());
-    match quota {
-        Quota::Gcra(_) => Quota::gcra(capacity, rate),
-        Quota::LeakingBucket(_) => Quota::leaking_bucket(capacity, rate, LeakMode::Meter, None),
-        _ => Quota::token_bucket(capacity, rate),
-    }
-    .unwrap()
 }
 
 impl Way for Living {

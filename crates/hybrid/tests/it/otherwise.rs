@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use tollkeeper_core::{Amended, Drawn, Quota};
+use tollkeeper_core::{Amended, Drawn, LeakMode, Quota, Rate};
 use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Ask, AskId, CallId, Calls, Node, Op, Reply, Seat, Telling, Told};
 
@@ -236,6 +236,19 @@ impl<W: Way> Node for Otherwise<W> {
             calls.send(0, self.way.stored(), op);
         }
     }
+}
+
+/// The bucket without what flows in while units live.
+pub(crate) fn without(quota: &Quota, life_us: u64) -> Quota {
+    let bucket = quota.bucket().unwrap();
+    let rate = Rate::new(bucket.drain(), bucket.unit()).unwrap();
+    let capacity = bucket.capacity() - (bucket.drain() * life_us).div_ceil(bucket.unit());
+    match quota {
+        Quota::Gcra(_) => Quota::gcra(capacity, rate),
+        Quota::LeakingBucket(_) => Quota::leaking_bucket(capacity, rate, LeakMode::Meter, None),
+        _ => Quota::token_bucket(capacity, rate),
+    }
+    .unwrap()
 }
 
 /// `us`, and up to one part in `parts` of it more or less.

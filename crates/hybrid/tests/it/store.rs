@@ -139,9 +139,9 @@ async fn a_hot_key_is_decided_here_and_never_over() {
     assert_eq!(scene.over(&admitted), 0);
     let later = admitted.iter().filter(|(at_us, _)| *at_us > 1_700_000_002_000_000).count();
     assert!(later >= 2_910, "{later} of 3000 in the last three seconds");
-    // Eight periods a second, three processes, five seconds, and those with which it began.
+    // 1.1 in each of twenty periods a second, three processes, five seconds, and those with which it began.
     let calls = scene.table().calls();
-    assert!(calls <= 144 + 24, "{calls} calls for 50 000 requests");
+    assert!(calls <= 330 + 24, "{calls} calls for 50 000 requests");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +149,8 @@ async fn below_the_limit_everybody_goes_and_few_wait() {
     let scene = Scene::new(2);
     let admitted = scene.flood(PER_SECOND * 7 / 10, 5).await;
     assert_eq!(admitted.len(), 3_500);
-    assert!(scene.table().calls() < 120, "{} calls", scene.table().calls());
+    // In each of twenty periods a second, hardly one for each of two.
+    assert!(scene.table().calls() < 200, "{} calls", scene.table().calls());
 }
 
 #[tokio::test(start_paused = true)]

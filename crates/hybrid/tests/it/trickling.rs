@@ -13,8 +13,8 @@ use tollkeeper_core::{Change, Drawn, Quota};
 use tollkeeper_hybrid::plan::Draw;
 use tollkeeper_testkit::fleet::{Op, Part, Seat};
 
-use crate::node::{period_us, stored};
-use crate::otherwise::{Way, about, name};
+use crate::node::period_us;
+use crate::otherwise::{Way, about, name, without};
 
 /// It asks again after a period, and one part in so many of it more or less.
 const SOONER_OR_LATER: u64 = 10;
@@ -65,12 +65,9 @@ impl<const BIT_BY_BIT: bool> Trickle<BIT_BY_BIT> {
 
 impl<const BIT_BY_BIT: bool> Way for Trickle<BIT_BY_BIT> {
     fn new(seat: &Seat) -> Self {
-        Self {
-            name: name(seat),
-            stored: stored(&seat.quota, seat.nodes),
-            period_us: period_us(&seat.quota, seat.nodes),
-            kept: Vec::new(),
-        }
+        let period_us = period_us(&seat.quota, seat.nodes);
+        let stored = without(&seat.quota, period_us * PERIODS);
+        Self { name: name(seat), stored, period_us, kept: Vec::new() }
     }
 
     fn stored(&self) -> Quota {
