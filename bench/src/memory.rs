@@ -8,6 +8,7 @@
 
 mod contestants;
 mod growth;
+mod settled;
 mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,9 @@ use traffic::Traffic;
 
 const ROUNDS: usize = 7;
 const CALLS: usize = 500_000;
+
+/// From so many keys on, tables are large enough for large pages.
+const LARGE: u32 = 1_000_000;
 
 /// The most that one of our windows may take, in terms of our bucket.
 const BAR_OF_WINDOWS: f64 = 1.5;
@@ -70,7 +74,8 @@ pub(crate) fn run() -> Vec<Table> {
         "{ROUNDS} rounds of {CALLS} calls, in nanoseconds of the thread's processor time, without what it takes \
          to write down the key. tollkeeper is GCRA, as governor and throttlecrab are. The ratio is its to \
          governor with ahash; of its two windows, to its GCRA (at most {BAR_OF_WINDOWS}). throttlecrab is not \
-         made for several threads and has a lock here."
+         made for several threads and has a lock here. \
+         A million keys are measured when the system has put on large pages what asks for them, a minute or two after they came."
     ));
     table.note(format!(
         "Two threads that decide for the same keys hand over the lines of each to the other. What that takes alone, \
@@ -137,6 +142,9 @@ fn measure<const N: usize>(
 ) -> [Spread; N] {
     for contestant in contestants {
         traffic.each_key(|key| contestant.allows(key));
+    }
+    if traffic.keys() >= LARGE {
+        settled::wait();
     }
     let (mut writing, mut times) = (Vec::new(), [const { Vec::new() }; N]);
     for _ in 0..ROUNDS {

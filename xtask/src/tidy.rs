@@ -26,6 +26,9 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("axum", &[]),
 ];
 
+/// The one file that may use what the compiler cannot check.
+const UNSAFE: &str = "crates/memory/src/arena/large_pages.rs";
+
 /// Longer files hold a second idea.
 const MAX_LINES: usize = 450;
 
@@ -44,6 +47,7 @@ pub(crate) fn run() -> Result<(), String> {
             }
         }
     }
+    check_lints(&root, &mut problems);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 
@@ -83,6 +87,9 @@ fn check_source(name: &str, text: &str, problems: &mut Vec<String>) {
     for word in banned.into_iter().filter(|word| text.contains(word)) {
         problems.push(format!("{name}: contains `{word}`"));
     }
+    if name != UNSAFE && text.contains(concat!("unsafe", "_code")) {
+        problems.push(format!("{name}: only {UNSAFE} may"));
+    }
     let sleeps = text.contains(concat!("::sle", "ep("));
     if sleeps && name.contains("/tests/") {
         problems.push(format!("{name}: sleeps; inject time, or await the event"));
@@ -105,5 +112,24 @@ fn check_manifest(name: &str, text: &str, problems: &mut Vec<String>) {
         if !allowed.contains(&on) {
             problems.push(format!("{name}: {folder} may not depend on {on}"));
         }
+    }
+}
+
+/// The lints of `memory` are the workspace's, but for the one that [`UNSAFE`] needs: a manifest cannot say so.
+fn check_lints(root: &Path, problems: &mut Vec<String>) {
+    let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let lints = |text: &str, section: &str| -> Vec<String> {
+        let of = |group: &str| {
+            let start = format!("[{section}.{group}]");
+            let lines = text.lines().skip_while(move |line| *line != start).skip(1);
+            let lines = lines.take_while(|line| !line.starts_with('[') && !line.is_empty());
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        [of("rust"), of("clippy")].concat()
+    };
+    let expected = read("Cargo.toml").replace("= \"forbid\"", "= \"deny\"");
+    let expected = lints(&expected, "workspace.lints");
+    if expected.is_empty() || lints(&read("crates/memory/Cargo.toml"), "lints") != expected {
+        problems.push("crates/memory/Cargo.toml: its lints are not the workspace's".to_owned());
     }
 }

@@ -31,6 +31,10 @@ impl Traffic {
         ask_each(tail.iter().chain(head).copied(), allows)
     }
 
+    pub(crate) fn keys(&self) -> u32 {
+        self.keys
+    }
+
     /// Every key once; how many were allowed.
     pub(crate) fn each_key(&self, allows: impl Fn(&String) -> bool) -> usize {
         ask_each(0..self.keys, allows)

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, PAGE};
 use crate::fingerprint::Fingerprint;
 use crate::group::{Entry, Group, Held, Line, OF_LINE, WIDTH};
 use crate::packed::Packed;
@@ -44,11 +44,14 @@ const NOTES: usize = 256;
 /// Lines of a group.
 const LINES: usize = WIDTH / OF_LINE;
 
-/// The groups of all shards of a store.
+/// The groups of all shards of a store: the first page of each shard, then the second of each, and so on. So
+/// they fill the arena together, from its front on.
 #[derive(Debug)]
 pub(crate) struct Land {
     arena: Arena,
     extents: Box<[Extent]>,
+    /// Bits of a shard's number.
+    bits: u32,
     /// How many groups a shard can have, and how many are few.
     each: usize,
     few: usize,
@@ -72,15 +75,16 @@ impl Land {
         let groups = |taken: usize| (most * PLACES).div_ceil(taken * WIDTH) + 1;
         let each = groups(TAKEN).max(groups(TAKEN_OF_FEW).min(few));
         let extents = (0..shards).map(|_| Extent::default()).collect();
-        Self { arena: Arena::new(shards * each), extents, each, few }
+        let arena = Arena::new(shards * each.next_multiple_of(PAGE));
+        Self { arena, extents, bits: shards.trailing_zeros(), each, few }
     }
 
     /// The groups of a shard, by the low bits of its number.
     #[inline(always)]
     pub(crate) fn shard(&self, number: usize) -> Groups<'_> {
         let number = number & (self.extents.len() - 1);
-        let Self { arena, extents, each, few } = self;
-        Groups { arena, extent: &extents[number], first: number * each, most: *each, few: *few }
+        let Self { arena, extents, bits, each, few } = self;
+        Groups { arena, extent: &extents[number], number, bits: *bits, most: *each, few: *few }
     }
 }
 
@@ -89,8 +93,10 @@ impl Land {
 pub(crate) struct Groups<'a> {
     arena: &'a Arena,
     extent: &'a Extent,
-    /// Where they begin in the arena, how many there can be, and how many are few.
-    first: usize,
+    /// The number of the shard, and the bits of such a number.
+    number: usize,
+    bits: u32,
+    /// How many there can be, and how many are few.
     most: usize,
     few: usize,
 }
@@ -168,12 +174,14 @@ impl<'a> Groups<'a> {
 
     #[inline]
     fn group(&self, at: usize) -> Option<Group<'a>> {
-        self.arena.group(self.first + at)
+        let in_page = at % PAGE;
+        self.arena.group(((at - in_page) << self.bits) + self.number * PAGE + in_page)
     }
 
     #[inline]
     fn line(&self, at: usize) -> Option<Line<'a>> {
-        self.arena.line(LINES * self.first + at)
+        let in_page = at % (LINES * PAGE);
+        self.arena.line(((at - in_page) << self.bits) + self.number * LINES * PAGE + in_page)
     }
 
     /// How many entries there is place for.

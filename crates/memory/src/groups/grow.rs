@@ -11,11 +11,12 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use super::{Beside, Groups, LINES, NOTES};
+use crate::arena::PAGE;
 use crate::fingerprint::Fingerprint;
-use crate::group::{BYTES, Entry, WIDTH};
+use crate::group::{Entry, WIDTH};
 
 /// Groups that a table begins with: a page of memory has place for so many, whether they are used or not.
-const FEWEST: usize = 4096 / BYTES;
+const FEWEST: usize = PAGE;
 
 /// Homes that are moved at once. A fifth more groups have place for so many entries that two homes with
 /// each of them would do.
@@ -44,6 +45,9 @@ impl Groups<'_> {
         self.take_out(beside, first..growth.left, &mut moved, &mut notes);
         beside.growth = (first > 0).then_some(Growth { left: first, ..growth });
         self.move_edge(beside, growth, first);
+        if first == 0 {
+            self.use_pages(growth);
+        }
         let mut notes = notes.into_iter();
         for entry in &moved {
             let at = self.put(beside, *entry, place(entry.fingerprint));
@@ -63,6 +67,14 @@ impl Groups<'_> {
             false => from + from * (175 + beside.random(60)) / 1024 + 1,
         };
         (from < self.most).then_some(Growth { from, to: to.min(self.most), left: from })
+    }
+
+    /// It is done: what was added is in use.
+    fn use_pages(&self, Growth { from, to, .. }: Growth) {
+        let end = if to == self.most { to.div_ceil(PAGE) } else { to / PAGE };
+        for page in from / PAGE..end {
+            self.arena.use_page((page << self.bits) + self.number);
+        }
     }
 
     /// Takes out what lies in these groups, and behind them up to a free place.

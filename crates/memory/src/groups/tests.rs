@@ -154,3 +154,50 @@ fn the_hand_comes_round_and_samples_find_the_least() {
     assert!((8..=Budget::MOST).contains(&budget.spent()));
     assert_eq!(groups.least(&mut beside, 8, &mut Budget::new(), |_| None), None);
 }
+
+#[test]
+fn groups_of_shards_are_apart() {
+    for shards in [1, 4, 64] {
+        let land = Land::new(shards, 300);
+        let each = || {
+            let of_shard = |number| (0..land.each).map(move |at| (number, at));
+            (0..shards).flat_map(of_shard)
+        };
+        let name = |number: usize, at: usize| numbered(u32::try_from(number * 1000 + at).unwrap());
+        for (number, at) in each() {
+            land.shard(number).group(at).unwrap().set_state(3, name(number, at));
+        }
+        for (number, at) in each() {
+            let (groups, line) = (land.shard(number), LINES * at);
+            let group = groups.group(at).unwrap();
+            assert_eq!(group.state(3), name(number, at));
+            // By the line it is the same.
+            let lines = [groups.line(line).unwrap(), groups.line(line + 1).unwrap()];
+            assert_eq!(Group::new(lines).state(3), name(number, at));
+        }
+    }
+}
+
+#[test]
+fn every_page_in_use_is_told_once() {
+    const SHARDS: usize = 64;
+    let hasher = Fingerprinter::new(&RandomState::new());
+    let land = Land::new(SHARDS, 2_000);
+    let mut compared = 0;
+    let mut besides: Vec<_> = (0..SHARDS).map(|nth| Beside::new(nth as u64 + 1, false)).collect();
+    for nth in 0..2_000 * SHARDS {
+        let fingerprint = hasher.of("l", Algorithm::Gcra, &nth.to_string());
+        let (groups, beside) = (land.shard(nth), &mut besides[nth % SHARDS]);
+        let entry = Entry { fingerprint, state: numbered(0) };
+        groups.insert(beside, entry, || (), Fingerprint::place);
+        groups.release(beside);
+        let whole = |groups: Groups<'_>| groups.in_use() / PAGE;
+        let pages = || (0..SHARDS).map(|nth| whole(land.shard(nth))).sum::<usize>();
+        if nth % 500 == 0 && besides.iter().all(|beside| beside.growth.is_none()) {
+            assert_eq!(land.arena.used_pages() as usize, pages());
+            compared += 1;
+        }
+    }
+    assert!(compared > 5, "{compared}");
+    assert!(land.arena.used_pages() > 512, "{}", land.arena.used_pages());
+}
