@@ -33,6 +33,9 @@ const PAYS_NO_MORE: f64 = 1.0;
 /// if fewer could be made after that.
 const DRAWS: f64 = 4.0;
 
+/// While too much is out in other hands, the store is asked so often in a period at most.
+const PAUSES: u64 = 8;
+
 /// What costs more than one part in so many of what may be out is the store's to decide, if it may have that
 /// and could not lend it.
 const LARGE: u64 = 8;
@@ -316,6 +319,9 @@ impl Lease {
         self.unlent = if is_less { left } else { 0 };
         if self.is_short {
             self.next_us = now_us.saturating_add(about(terms.period_us, chance));
+        } else if units < asked.most / 2 {
+            // Too much is out in other hands: until some of it is spent, calls would bring little.
+            self.next_us = now_us.saturating_add(about(terms.period_us / PAUSES, chance));
         }
         if terms.most_out.is_none() {
             self.window_ends_us = sent_us.saturating_add(life_us);

@@ -53,6 +53,17 @@ rules:
         told.into_iter().fold(Told::default(), Told::and)
     }
 
+    /// Asks until more than half of the limit is admitted, and for as much again. It is drawn bit by bit: a
+    /// quarter of it is out at most.
+    fn ask_for_half(&self, before: Told) -> Told {
+        let mut told = Told::default();
+        until("more than half of the limit is admitted", || {
+            told = told.and(self.ask(500));
+            before.admitted + told.admitted > LIMIT / 2
+        });
+        told.and(self.ask(1_000))
+    }
+
     /// What the limit allows since the beginning, from which `capacities` were full.
     fn allowed(&self, capacities: u64) -> u64 {
         let elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap() + 1;
@@ -92,10 +103,9 @@ fn leases_hold_when_a_node_dies_with_them_and_when_the_server_forgets() {
     // One dies with what it has. What it had is lost, and nobody else has it.
     fleet.services[3].kill();
     fleet.services.truncate(3);
-    let second = fleet.ask(1_000);
+    let second = fleet.ask_for_half(first);
     let admitted = first.admitted + second.admitted;
     assert!(admitted <= fleet.allowed(1), "{first:?}, {second:?}");
-    assert!(admitted > LIMIT / 2, "{first:?}, {second:?}");
     assert_eq!(fleet.server.keys_without_ttl().unwrap(), Vec::<String>::new());
     // The server dies: what is leased is spent, what a process knows to be short it denies for a period
     // more, however fast it is asked meanwhile, and then the rule fails closed.
@@ -114,10 +124,9 @@ fn leases_hold_when_a_node_dies_with_them_and_when_the_server_forgets() {
     until("the server decides again", || {
         fleet.services.iter().all(|service| ask(service, 1).without == 0)
     });
-    let fourth = fleet.ask(2_000);
+    let fourth = fleet.ask_for_half(Told::default());
     let admitted = admitted + third.admitted + fourth.admitted;
     assert!(admitted <= fleet.allowed(2), "{first:?}, {second:?}, {third:?}, {fourth:?}");
-    assert!(fourth.admitted > LIMIT / 2, "{fourth:?}");
 }
 
 #[test]

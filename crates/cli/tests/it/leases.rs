@@ -63,6 +63,10 @@ fn a_limit_that_two_services_lease_is_kept_with_few_calls() {
     // perhaps by both.
     let periods = 2 * (begun.elapsed().as_millis() / 900 + 1);
     assert!(u128::from(calls) <= 16 + 4 + periods, "{calls} scripts");
+    // What was drawn lately is out, at most a quarter of the limit.
+    let state = services[0].get("/debug/state?rule=hot&key=k").json();
+    let leased = state["keys"].as_object().unwrap().values().next().unwrap()["leased"].as_u64();
+    assert!(leased.is_some_and(|units| (1..=250).contains(&units)), "{state}");
     // One that is not leased asks each time.
     let before = scripts(&server);
     assert_eq!(ask(&services, "exact", 100).by_lease, 0);
