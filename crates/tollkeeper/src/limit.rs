@@ -206,8 +206,8 @@ impl Limit {
     }
 
     /// Lets this process decide a busy key without a call, by units that it takes from the server in
-    /// advance. All processes together never admit more than the limit, in any interval. Up to a
-    /// quarter of what is allowed at once is kept back for that.
+    /// advance. All processes together never admit more than the limit, in any interval. A
+    /// quarter of what a bucket allows at once is kept back for that.
     ///
     /// It suits limits that let in ten units or more for each of [so many](crate::Builder::nodes)
     /// processes in the time of a lease. No effect in memory.
