@@ -33,15 +33,17 @@ const PAYS_NO_MORE: f64 = 1.0;
 /// if fewer could be made after that.
 const DRAWS: f64 = 4.0;
 
-/// While too much is out in other hands, the store is asked so often in a period at most.
+/// While too much is out in other hands, the store is asked so often in a period at most, and in a second: who
+/// wants it has spent it soon, however slowly a limit fills.
 const PAUSES: u64 = 8;
 
 /// What costs more than one part in so many of what may be out is the store's to decide, if it may have that
 /// and could not lend it.
 const LARGE: u64 = 8;
 
-/// A store that gave no answer is asked again after so long at most, however long a period is.
-const LOST_US: u64 = 1_000_000;
+/// The longest time that a period is taken for where something else than demand is waited for: those who have
+/// what is out, a store that gave no answer, or this process itself, which may have stood still.
+const PATIENCE_US: u64 = 1_000_000;
 
 /// What does not change while a key is leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,11 +259,11 @@ impl Lease {
         let larger = |one: Count, other: Count| if other.units > one.units { other } else { one };
         // What the average does not know yet: at what rate units came and were spent, of a time that is long
         // enough to tell. They may all have waited for a process that stood still; so it is a whole
-        // period as long as more can be asked for later, and the shorter the fewer calls are left; half as
-        // long where all comes back that is too much.
+        // period, if that is short, as long as more can be asked for later, and the shorter the fewer
+        // calls are left; half as long where all comes back that is too much.
         let share = if terms.most_out.is_some() { 2.0 } else { 1.0 };
         let eighths = (self.budget.calls() / share).max(1.0);
-        let long_us = whole(eighths * terms.period_us as f64 / 8.0);
+        let long_us = whole(eighths * terms.period_us.min(PATIENCE_US) as f64 / 8.0);
         let at_rate = |count: Count, since_us: u64| {
             let elapsed_us = now_us.saturating_sub(since_us).max(long_us).max(1);
             count.at_least().times(terms.period_us as f64 / elapsed_us as f64)
@@ -321,7 +323,8 @@ impl Lease {
             self.next_us = now_us.saturating_add(about(terms.period_us, chance));
         } else if units < asked.most / 2 {
             // Too much is out in other hands: until some of it is spent, calls would bring little.
-            self.next_us = now_us.saturating_add(about(terms.period_us / PAUSES, chance));
+            let patience_us = terms.period_us.min(PATIENCE_US);
+            self.next_us = now_us.saturating_add(about(patience_us / PAUSES, chance));
         }
         if terms.most_out.is_none() {
             self.window_ends_us = sent_us.saturating_add(life_us);
@@ -337,7 +340,7 @@ impl Lease {
         (self.is_asking, self.is_lost) = (false, true);
         // What came to nothing is not to keep the next one from being made.
         self.budget.give_back();
-        self.next_us = now_us.saturating_add(about(terms.period_us.min(LOST_US), chance));
+        self.next_us = now_us.saturating_add(about(terms.period_us.min(PATIENCE_US), chance));
         if let Some(Change::Lend(lend)) = untold {
             self.grants.untell(&lend.back, now_us);
         }

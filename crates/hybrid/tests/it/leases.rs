@@ -201,6 +201,26 @@ fn below_the_limit_nobody_is_denied() {
     }
 }
 
+/// A period of such a limit takes half an hour. Who got little of what may be out once waited an eighth of that for
+/// the others, who had spent theirs within a second; and drew little at first, as if such a flood were to be
+/// told from a process that had stood still for minutes.
+#[test]
+fn what_a_slow_limit_has_saved_is_had_within_seconds() {
+    const SAVED: u64 = 1_000;
+    let rate = Rate::new(SAVED, 86_400_000_000).unwrap();
+    let quota = Quota::token_bucket(SAVED, rate).unwrap();
+    for nodes in [1, 2, 4] {
+        let mut scenario = Scenario::calm(1, quota, nodes);
+        // A thousand a second.
+        scenario.demand.percent = 86_400 * 100;
+        (scenario.warm_up_us, scenario.duration_us) = (0, 3_000_000);
+        let report = run(&scenario, Leasing::new);
+        println!("{nodes} nodes: {} of {SAVED}", report.admitted());
+        assert!(report.admitted() >= SAVED / 2, "{nodes} nodes: {}", report.admitted());
+        assert!(report.calls <= CALLS_AT_FIRST * nodes as u64, "{nodes} nodes: {}", report.calls);
+    }
+}
+
 /// Two thousand processes are asked for fifty million units a second, of which a tenth is allowed:
 /// what `docs/consistency.md` works out.
 #[test]

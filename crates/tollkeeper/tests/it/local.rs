@@ -34,9 +34,15 @@ async fn a_limit_that_two_limiters_lease_is_kept_with_few_calls() {
     let server = RedisServer::start("redis-server", &[]).unwrap();
     let limit = Limit::per_day(PER_DAY).lease();
     let (one, other) = (limiter(&server, limit.clone()).await, limiter(&server, limit).await);
-    let (admitted, leased) = ask(&[&one, &other], Source::Lease, 3000).await;
-    assert!((PER_DAY / 2..=PER_DAY).contains(&admitted), "{admitted} of {PER_DAY}");
-    assert!(leased > 2900, "{leased} of 3000 by units that were taken before");
+    // It is drawn bit by bit: a quarter of it is out at most, and who gets little waits for the other.
+    let (mut admitted, mut elsewhere) = (0, 0);
+    while admitted <= PER_DAY / 2 {
+        let (more, leased) = ask(&[&one, &other], Source::Lease, 100).await;
+        admitted += more;
+        elsewhere += 100 - leased;
+    }
+    assert!(admitted <= PER_DAY, "{admitted} of {PER_DAY}");
+    assert!(elsewhere <= 20, "{elsewhere} not by units that were taken before");
     let (_, asked) = ask(&[&one, &other], Source::Store, 100).await;
     assert_eq!(asked, 0, "who is denied costs the server nothing either");
 }
