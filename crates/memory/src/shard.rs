@@ -9,7 +9,7 @@ use tollkeeper_core::consistency::MAX_PARTS;
 use tollkeeper_core::{Algorithm, Entry as Shown, Filter, Quota, State, Step, split_key};
 
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::group::Entry;
+use crate::group::{Entry, WIDTH};
 use crate::groups::{Beside, Groups};
 use crate::names::Names;
 use crate::packed::Packed;
@@ -286,8 +286,9 @@ impl Keys<'_> {
                 continue;
             }
             live += u64::from(self.expires_us(at, common) > now_us);
-            // Another entry may move here, and is looked at next.
             self.remove(at);
+            // Others may move here, or to any place of this group from one that is not looked at yet.
+            at = at / WIDTH * WIDTH;
             self.groups.release(&mut self.inner.beside);
         }
         let records = self.records().remove_all(|entry| entry.names.match_filter(filter));

@@ -86,6 +86,29 @@ fn any_filter_forgets_the_same() {
     }
 }
 
+/// Whoever is forgotten makes place for others, who once moved to where nobody looked any more: one in
+/// hundreds of a full table's keys was still there after its limit had been reset.
+#[test]
+fn a_full_table_forgets_every_key_of_a_limit() {
+    for names in [true, false] {
+        let settings = Settings { names, max_keys: 8_000, ..Settings::default() };
+        let store = MemoryStore::new(settings, ManualClock::at(1_700_000_000_000_000));
+        let [quota, ..] = quotas();
+        for nth in 0..3_500 {
+            for limit in ["one", "another"] {
+                let key = format!("key {nth}");
+                let check = Check::new(limit, &quota, &key, 1);
+                assert!(store.check_now(&check).unwrap().outcome.allowed);
+            }
+        }
+        let one = Filter { limits: Some(&["one"]), ..Filter::default() };
+        assert_eq!(store.reset_now(one), 3_500);
+        assert_eq!(store.reset_now(one), 0);
+        assert_eq!(store.reset_now(Filter::default()), 3_500);
+        assert_eq!(store.stats().keys, 0);
+    }
+}
+
 #[test]
 fn a_reservation_is_settled_without_names() {
     let store = store(false);
