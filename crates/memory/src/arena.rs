@@ -40,13 +40,16 @@ impl std::fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// For so many groups, all of them empty.
-    pub(crate) fn new(groups: usize) -> Self {
-        let large = groups * WORDS / LARGE;
+    /// For so many groups, all of them empty; `None` if the system does not give that much. It may count what
+    /// is asked for as if it were used.
+    pub(crate) fn new(groups: usize) -> Option<Self> {
+        let words = groups.checked_mul(WORDS)?;
+        let large = words / LARGE;
         let align = if large > 0 { LARGE } else { WORDS };
-        let words: Box<[AtomicU64]> = bytemuck::zeroed_slice_box(groups * WORDS + align);
+        let words: Box<[AtomicU64]> =
+            bytemuck::try_zeroed_slice_box(words.checked_add(align)?).ok()?;
         let first = words.as_ptr().align_offset(align * size_of::<AtomicU64>()).min(align);
-        Self { words, first, used: (0..large).map(|_| AtomicU32::new(0)).collect() }
+        Some(Self { words, first, used: (0..large).map(|_| AtomicU32::new(0)).collect() })
     }
 
     /// A page is in use, and stays so. Each is told once.
@@ -86,11 +89,20 @@ mod tests {
     #[test]
     fn groups_are_empty_and_begin_with_a_line() {
         for groups in [0, 1, 2, 7, 64, 1000, 100_000] {
-            let arena = Arena::new(groups);
+            let arena = Arena::new(groups).unwrap();
             assert_eq!(arena.words[arena.first..].as_ptr().align_offset(BYTES), 0);
             assert!((0..groups).all(|number| !arena.group(number).unwrap().is_taken(0)));
             assert!(arena.group(groups + arena.words.len() / WORDS).is_none());
         }
+    }
+
+    #[test]
+    fn what_no_system_gives_is_not_there() {
+        assert!(
+            [1 << 53, usize::MAX / WORDS, usize::MAX]
+                .into_iter()
+                .all(|groups| Arena::new(groups).is_none())
+        );
     }
 
     /// Whether large pages have been asked for where this word lies.
@@ -117,7 +129,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn large_pages_are_asked_for_where_every_page_is_in_use() {
         let has_them = std::fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap();
-        let arena = Arena::new(5 * PAGES * PAGE / 2);
+        let arena = Arena::new(5 * PAGES * PAGE / 2).unwrap();
         let asked = || [0, 1, 2].map(|nth| is_asked_for(&arena.words[arena.first + nth * LARGE]));
         (1..2 * PAGES).for_each(|page| arena.use_page(page));
         assert_eq!(asked(), [false, has_them, false]);

@@ -69,14 +69,16 @@ struct Extent {
 }
 
 impl Land {
-    /// For so many shards, a power of two, of so many entries each and no more.
-    pub(crate) fn new(shards: usize, most: usize) -> Self {
+    /// For so many shards, a power of two, of so many entries each and no more; `None` if there is no memory
+    /// for that many.
+    pub(crate) fn new(shards: usize, most: usize) -> Option<Self> {
         let few = FEW / WIDTH / shards;
-        let groups = |taken: usize| (most * PLACES).div_ceil(taken * WIDTH) + 1;
+        let most = most.checked_mul(PLACES)?;
+        let groups = |taken: usize| most.div_ceil(taken * WIDTH) + 1;
         let each = groups(TAKEN).max(groups(TAKEN_OF_FEW).min(few));
+        let arena = Arena::new(each.next_multiple_of(PAGE).checked_mul(shards)?)?;
         let extents = (0..shards).map(|_| Extent::default()).collect();
-        let arena = Arena::new(shards * each.next_multiple_of(PAGE));
-        Self { arena, extents, bits: shards.trailing_zeros(), each, few }
+        Some(Self { arena, extents, bits: shards.trailing_zeros(), each, few })
     }
 
     /// The groups of a shard, by the low bits of its number.

@@ -28,6 +28,6 @@ mod whole;
 
 pub use clock::SystemClock;
 pub use decide::Checked;
-pub use settings::Settings;
+pub use settings::{Settings, TooManyKeys};
 pub use stats::Stats;
 pub use store::MemoryStore;

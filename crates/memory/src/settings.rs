@@ -1,6 +1,9 @@
 //! How large the table may grow, what happens to a new key when it is full, and what it remembers
 //! for people.
 
+use std::error::Error;
+use std::fmt;
+
 use tollkeeper_core::WhenFull;
 
 /// The bounds of a [`MemoryStore`](crate::MemoryStore).
@@ -20,3 +23,20 @@ impl Default for Settings {
         Self { max_keys: 1_000_000, when_full: WhenFull::default(), names: true }
     }
 }
+
+/// The system has not the memory for a table of so many keys. Some count a table that is asked for as if all of
+/// it were used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyKeys {
+    /// How many were asked for.
+    pub max_keys: usize,
+}
+
+impl fmt::Display for TooManyKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { max_keys } = self;
+        write!(f, "the system has not the memory for a table of {max_keys} keys")
+    }
+}
+
+impl Error for TooManyKeys {}

@@ -1,5 +1,6 @@
 //! Owns [`MemoryStore`]: the public face of the table.
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::atomic::Ordering;
 
 use tollkeeper_core::{
@@ -9,7 +10,7 @@ use tollkeeper_core::{
 use crate::amend::amend;
 use crate::clock::{Moment, SystemClock};
 use crate::decide::Checked;
-use crate::settings::Settings;
+use crate::settings::{Settings, TooManyKeys};
 use crate::stats::{Counters, Stats};
 use crate::table::Table;
 
@@ -41,11 +42,29 @@ impl Default for MemoryStore {
 }
 
 impl<C: Clock> MemoryStore<C> {
-    /// An empty table with these bounds, on this clock.
-    pub fn new(settings: Settings, clock: C) -> Self {
-        let settings = Settings { max_keys: settings.max_keys.max(1), ..settings };
-        let counters = Counters::default();
-        Self { table: Box::new(Table::new(&settings)), counters, settings, clock }
+    /// An empty table with these bounds, on this clock. Where the system has not the memory for so many keys,
+    /// for half of them, or a quarter, …
+    pub fn new(mut settings: Settings, clock: C) -> Self {
+        settings.max_keys = settings.max_keys.max(1);
+        let table = loop {
+            match Table::new(&settings) {
+                Some(table) => break table,
+                None if settings.max_keys > 1 => settings.max_keys /= 2,
+                None => handle_alloc_error(Layout::new::<Table>()),
+            }
+        };
+        Self::of(table, settings, clock)
+    }
+
+    /// The same for all of [`Settings::max_keys`], or not at all.
+    pub fn try_new(mut settings: Settings, clock: C) -> Result<Self, TooManyKeys> {
+        settings.max_keys = settings.max_keys.max(1);
+        let table = Table::new(&settings).ok_or(TooManyKeys { max_keys: settings.max_keys })?;
+        Ok(Self::of(table, settings, clock))
+    }
+
+    fn of(table: Table, settings: Settings, clock: C) -> Self {
+        Self { table: Box::new(table), counters: Counters::default(), settings, clock }
     }
 
     /// Decides one request: all of its limits or none, atomically, without waiting for anything

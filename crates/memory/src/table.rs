@@ -27,22 +27,24 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// `None` if the system has not the memory for so many keys.
+    pub(crate) fn new(settings: &Settings) -> Option<Self> {
         let shards = settings.max_keys.div_ceil(KEYS_PER_SHARD);
         let shards = shards.clamp(1, MAX_SHARDS).next_power_of_two();
         // Keys are spread at random: half as many more than its share is more than a shard ever gets.
         let share = settings.max_keys.div_ceil(shards);
         let most = if shards == 1 { share } else { share + share / 2 };
+        let land = Land::new(shards, most)?;
         let random = RandomState::new();
         let shard = |number| Shard::new(&random, number, settings.names);
-        Self {
-            land: Land::new(shards, most),
+        Some(Self {
+            land,
             shards: (0..shards).map(shard).collect(),
             common: Common::new(&random),
             keys: AtomicUsize::new(0),
             records: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
-        }
+        })
     }
 
     #[inline(always)]
@@ -159,7 +161,7 @@ mod tests {
     #[test]
     fn no_shard_is_meant_for_more_keys_than_it_should_have() {
         for max_keys in [1, 8191, 8192, 8193, 16_383, 16_384, 24_575, 1_000_000] {
-            let table = Table::new(&Settings { max_keys, ..Settings::default() });
+            let table = Table::new(&Settings { max_keys, ..Settings::default() }).unwrap();
             let share = max_keys.div_ceil(table.shards.len());
             assert!(share <= KEYS_PER_SHARD, "{share} of {max_keys}");
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollkeeper_core::Store;
 use tollkeeper_core::{Clock, StoreError};
 use tollkeeper_engine::{Engine, EngineError, SystemTimer};
-use tollkeeper_memory::MemoryStore;
+use tollkeeper_memory::{MemoryStore, TooManyKeys};
 use tollkeeper_policy::{Policy, StoreSettings, StoreUrl};
 
 use crate::any::AnyStore;
@@ -29,6 +29,9 @@ pub enum OpenError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The system has not the memory for the table.
+    #[error("`store.max_keys` is {}, a table that the system has not the memory for; expected fewer", .0.max_keys)]
+    TooManyKeys(#[from] TooManyKeys),
     /// The server cannot be used.
     #[error("the store cannot be used: {0}")]
     Store(#[from] StoreError),
@@ -54,12 +57,12 @@ pub fn engine<C: Clock + Clone + 'static>(
     if policy.counts_nodes() {
         store.count_nodes();
     }
-    let local = memory(settings, clock);
+    let local = memory(settings, clock)?;
     Ok(Engine::guarded(policy, store, local, Arc::new(SystemTimer::new()))?)
 }
 
-fn memory<C: Clock>(settings: &StoreSettings, clock: C) -> MemoryStore<C> {
-    MemoryStore::new(bounds(settings), clock)
+fn memory<C: Clock>(settings: &StoreSettings, clock: C) -> Result<MemoryStore<C>, TooManyKeys> {
+    MemoryStore::try_new(bounds(settings), clock)
 }
 
 /// The bounds of a table in this process.
@@ -72,7 +75,7 @@ impl<C: Clock + 'static> AnyStore<C> {
     /// The store of `settings`, by its own clock. A server need not be there yet.
     pub fn open(settings: &StoreSettings, clock: C) -> Result<Self, OpenError> {
         match &settings.url {
-            StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
+            StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock)?)),
             #[cfg(feature = "redis")]
             url => {
                 let patience = Duration::from_micros(settings.timeout_us);
@@ -92,7 +95,7 @@ impl<C: Clock + 'static> AnyStore<C> {
         clock: C,
     ) -> Result<Self, OpenError> {
         match &settings.url {
-            StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock))),
+            StoreUrl::Memory => Ok(Self::Memory(memory(settings, clock)?)),
             #[cfg(feature = "redis")]
             url => {
                 let clock: Arc<dyn Clock> = Arc::new(clock);

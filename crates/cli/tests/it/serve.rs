@@ -196,6 +196,15 @@ fn what_prevents_serving_is_told_with_exit_code_2() {
     let broken = run(&["serve", "-c", "broken.yaml"], &folder);
     assert_eq!(broken.status.code(), Some(2));
     assert!(text(&broken.stderr).contains("did you mean `limit`?"), "{broken:?}");
+    // As a system does that counts what is asked for as if it were used.
+    folder.write("large.yaml", "store: { max_keys: 1000000000 }\nrules: { api: { limit: 5/s } }");
+    let serve = "ulimit -v 8000000; exec \"$0\" serve -c large.yaml --listen 127.0.0.1:0";
+    let mut large = Command::new("sh");
+    large.args(["-c", serve, env!("CARGO_BIN_EXE_tollkeeper")]).current_dir(&folder.path);
+    let large = large.output().unwrap();
+    assert_eq!(large.status.code(), Some(2));
+    let told = "`store.max_keys` is 1000000000, a table that the system has not the memory for";
+    assert!(text(&large.stderr).contains(told), "{large:?}");
     let service = Service::start("taken", "rules: { api: { limit: 5/s } }");
     let taken = run(&["serve", "--listen", &service.address.to_string()], &folder);
     assert_eq!(taken.status.code(), Some(2));

@@ -20,7 +20,7 @@ fn live(place: impl Fn(Fingerprint) -> u64 + Copy, most: u64, steps: u32) {
     let hasher = Fingerprinter::new(&RandomState::new());
     let of = |name: u64| hasher.of("l", Algorithm::Gcra, &name.to_string());
     let mut dice = Dice::new(most);
-    let land = Land::new(1, usize::try_from(most).unwrap());
+    let land = Land::new(1, usize::try_from(most).unwrap()).unwrap();
     let groups = land.shard(0);
     let mut beside = Beside::new(1, true);
     let mut known: HashMap<u64, u32> = HashMap::new();
@@ -75,7 +75,7 @@ fn few_places_are_taken_of_few_and_most_of_many() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = Fingerprint::place;
     // Of 64 shards each has few if it has 4096.
-    let land = Land::new(64, 20_000);
+    let land = Land::new(64, 20_000).unwrap();
     let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
     for nth in 0..20_000u32 {
@@ -106,7 +106,7 @@ fn what_lies_beside_its_line_moves_there_when_there_is_a_place() {
     let hasher = Fingerprinter::new(&RandomState::new());
     // The second line of the first group is home to all, of the 64 lines that there are.
     let place = |_| 1 << 58;
-    let land = Land::new(1, 100);
+    let land = Land::new(1, 100).unwrap();
     let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
     let of = |nth: u32| hasher.of("l", Algorithm::Gcra, &nth.to_string());
@@ -132,7 +132,7 @@ fn what_lies_beside_its_line_moves_there_when_there_is_a_place() {
 fn the_hand_comes_round_and_samples_find_the_least() {
     let hasher = Fingerprinter::new(&RandomState::new());
     let place = Fingerprint::place;
-    let land = Land::new(1, 100);
+    let land = Land::new(1, 100).unwrap();
     let groups = land.shard(0);
     let mut beside = Beside::new(3, false);
     for nth in 0..100u32 {
@@ -158,7 +158,7 @@ fn the_hand_comes_round_and_samples_find_the_least() {
 #[test]
 fn groups_of_shards_are_apart() {
     for shards in [1, 4, 64] {
-        let land = Land::new(shards, 300);
+        let land = Land::new(shards, 300).unwrap();
         let each = || {
             let of_shard = |number| (0..land.each).map(move |at| (number, at));
             (0..shards).flat_map(of_shard)
@@ -182,7 +182,7 @@ fn groups_of_shards_are_apart() {
 fn every_page_in_use_is_told_once() {
     const SHARDS: usize = 64;
     let hasher = Fingerprinter::new(&RandomState::new());
-    let land = Land::new(SHARDS, 2_000);
+    let land = Land::new(SHARDS, 2_000).unwrap();
     let mut compared = 0;
     let mut besides: Vec<_> = (0..SHARDS).map(|nth| Beside::new(nth as u64 + 1, false)).collect();
     for nth in 0..2_000 * SHARDS {

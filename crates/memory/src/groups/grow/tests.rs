@@ -27,7 +27,10 @@ struct Numbered {
 impl Numbered {
     /// In one of so many shards that 512 places are no longer few.
     fn new(most: usize) -> Self {
-        Self { hasher: Fingerprinter::new(&RandomState::new()), land: Land::new(512, most) }
+        Self {
+            hasher: Fingerprinter::new(&RandomState::new()),
+            land: Land::new(512, most).unwrap(),
+        }
     }
 
     fn of(&self, nth: u32) -> Fingerprint {
