@@ -203,7 +203,9 @@ fn parse(bytes: &[u8]) -> Option<Handle> {
         (b'e', []) => OwnedTarget::EveryRule,
         (b'm' | b'x', parts) => {
             let size = if tag == b'm' { 3 } else { 4 };
-            let whole = parts.chunks(size).all(|rule| rule.len() == size);
+            // More than any request meets, nobody was given.
+            let most = size * MAX_CHECKS;
+            let whole = parts.len() <= most && parts.len().is_multiple_of(size);
             let rules = parts.chunks(size).filter(|_| whole).map(OwnedRule::of_parts);
             let rules = rules.collect::<Option<Vec<_>>>().filter(|_| whole)?;
             OwnedTarget::Rules(rules)
@@ -284,6 +286,11 @@ mod tests {
                 assert_eq!(handle(target, key).to_string().parse::<Handle>(), Err(HandleError));
             }
         }
+        // Nor are more rules than any request meets, each of which would be looked for.
+        let rules = |count| OwnedTarget::Rules(vec![rule("a", None, "k", false); count]);
+        let read = |count| handle(rules(count), "alice").to_string().parse::<Handle>();
+        assert!(read(MAX_CHECKS).is_ok());
+        assert_eq!(read(MAX_CHECKS + 1), Err(HandleError));
         let long = format!("{PREFIX}{}", "A".repeat(MAX_TEXT_BYTES));
         for text in ["", "tk1_", "tk1_!!!!", "nonsense", &format!("{good}AAAA"), &long] {
             assert_eq!(text.parse::<Handle>(), Err(HandleError), "{text}");
