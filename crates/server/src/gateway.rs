@@ -28,9 +28,11 @@ use crate::http::App;
 use crate::telemetry::watched;
 use forward::Forwarder;
 
+pub(crate) use tunnel::Tunnels;
+
 /// Every path, by the rules of the engine and to the app that its policy names.
-pub(crate) fn routes(app: &App) -> Router {
-    let forwarder = Arc::new(Forwarder::new(Arc::clone(&app.engine)));
+pub(crate) fn routes(app: &App, tunnels: Tunnels) -> Router {
+    let forwarder = Arc::new(Forwarder::new(Arc::clone(&app.engine), tunnels));
     let limited = RateLimitLayer::new(Arc::clone(&app.engine)).layer(Behind { forwarder });
     watched(Router::new().fallback_service(limited), "gateway", app.certificate.is_some())
 }

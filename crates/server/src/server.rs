@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 use tollkeeper_core::{Store, StoreError};
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::OpenError;
+use tollkeeper_tower::given_back;
 
 use crate::connection::Incoming;
-use crate::gateway;
+use crate::gateway::{self, Tunnels};
 use crate::http::{self, Answerer, App};
 use crate::places::places;
 use crate::reload::{self, PolicyFile, Reloader};
@@ -26,6 +27,9 @@ use crate::wire::app;
 
 /// How long requests under way may take to finish once the server was told to stop.
 pub const DRAIN: Duration = Duration::from_secs(10);
+
+/// How much longer than one call may take it may take to give back what requests held.
+const GIVE_BACK: Duration = Duration::from_millis(100);
 
 /// The most connections that wait to be accepted.
 const MAX_WAITING: u32 = 1024;
@@ -145,8 +149,11 @@ impl Server {
         let certificate = self.app.certificate.clone();
         // Behind the gateway each may have a connection of its own.
         let files = if self.listeners.gateway.is_some() { 2 } else { 1 };
-        let doors = doors(self.listeners, self.app);
+        let tunnels = Tunnels::default();
+        let engine = Arc::clone(&self.app.engine);
+        let doors = doors(self.listeners, self.app, tunnels.clone());
         let (close, closing) = watch::channel(false);
+        let mut connections = JoinSet::new();
         let places = Arc::new(Semaphore::new(places(files)));
         let mut stop = std::pin::pin!(stop);
         let mut last = 0;
@@ -170,14 +177,20 @@ impl Server {
             let (answerer, tunnels) = (answerer.clone(), *tunnels);
             let certificate = certificate.clone();
             let incoming = Incoming { stream, peer, place, answerer, tunnels, certificate };
-            tokio::spawn(incoming.serve(closing.clone()));
+            while connections.try_join_next().is_some() {}
+            connections.spawn(incoming.serve(closing.clone()));
         }
         drop(doors);
         drop(beside);
-        drop(closing);
         let _ = close.send(true);
         // What is not done by then is cut off.
-        let _ = tokio::time::timeout(DRAIN, close.closed()).await;
+        let all_done = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(DRAIN, all_done).await;
+        connections.shutdown().await;
+        tunnels.close().await;
+        // A call ends by the store's deadline.
+        let one_call = Duration::from_micros(engine.policy().store().timeout_us);
+        let _ = tokio::time::timeout(one_call + GIVE_BACK, given_back()).await;
     }
 }
 
@@ -200,7 +213,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Admin calls have a door of their own, or share the API's.
-fn doors(listeners: Listeners, app: App) -> Vec<Door> {
+fn doors(listeners: Listeners, app: App, tunnels: Tunnels) -> Vec<Door> {
     let Listeners { http, admin, gateway } = listeners;
     let (calls, admin_calls) = (http::calls(), http::admin_calls(&app));
     let (calls, admin_calls) = match admin.is_some() {
@@ -211,7 +224,7 @@ fn doors(listeners: Listeners, app: App) -> Vec<Door> {
         listener.map(|listener| Door { listener, answerer, tunnels })
     };
     let routed = |router| Answerer { router, check: None };
-    let gateway_routes = routed(gateway::routes(&app));
+    let gateway_routes = routed(gateway::routes(&app, tunnels));
     let doors = [
         door(http, http::api(calls, app.clone()), false),
         door(admin, routed(http::finish("admin", admin_calls, app)), false),

@@ -1,15 +1,18 @@
 //! What must be given back whatever becomes of a request: a permit, or the charge of one that gave
 //! up while it waited. A future that is dropped cannot wait, so a task does it.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Engine, EngineError, Handle, HandleKind, Judgement, Undecided, Verdict};
+use tollkeeper_engine::{Engine, EngineError, Handle, HandleKind, Undecided, Verdict};
 
 /// Renewals in the time that a lease lasts: one may fail.
 const RENEWALS: u32 = 3;
@@ -29,7 +32,7 @@ trait Held: Debug + Send + Sync {}
 
 impl InFlight {
     /// Holds the permit of `verdict`, if it has one.
-    pub(crate) fn of<S, L>(engine: &Arc<Engine<S, L>>, verdict: &Verdict) -> Option<Self>
+    pub fn of<S, L>(engine: &Arc<Engine<S, L>>, verdict: &Verdict) -> Option<Self>
     where
         S: Store + Debug + 'static,
         L: Store + Debug + 'static,
@@ -59,7 +62,7 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Permit<S, L> {
         }
         let (engine, handle) = (Arc::clone(&self.engine), self.handle.clone());
         // One that cannot be given back ends by itself.
-        spawn(async move { drop(engine.release(&handle).await) });
+        give_back(async move { drop(engine.release(&handle).await) });
     }
 }
 
@@ -95,42 +98,114 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Waiting<S, L> {
     fn drop(&mut self) {
         let Some(verdict) = self.verdict.take() else { return };
         let engine = Arc::clone(&self.engine);
-        spawn(async move { drop(engine.undo(&verdict).await) });
+        give_back(async move { drop(engine.undo(&verdict).await) });
     }
 }
 
-/// Waits for the store's decision, whether or not the client does: a permit that it gives to one who
-/// has gone is given back.
-pub(crate) async fn judge_to_the_end<S, L>(
-    engine: Arc<Engine<S, L>>,
+/// Waits for what a store has to be waited for to decide. A permit that it gives to one who has gone meanwhile
+/// is given back.
+pub async fn check_waiting<S, L>(
+    engine: &Arc<Engine<S, L>>,
     undecided: Undecided,
-) -> Result<Judgement, EngineError>
+) -> Result<Verdict, EngineError>
 where
     S: Store + Debug + 'static,
     L: Store + Debug + 'static,
 {
-    let (told, tells) = oneshot::channel();
-    spawn(async move {
-        let judged = Some(engine.judge_waiting(undecided).await);
-        let _ = told.send(Judged { engine, judged });
-    });
-    let told: Result<Judged<S, L>, _> = tells.await;
-    let judged = told.ok().and_then(|mut told| told.judged.take());
-    judged.unwrap_or(Err(EngineError::Unfit("the program is at its end")))
+    if !undecided.takes_permit() {
+        return engine.check_waiting(undecided).await;
+    }
+    let (deciding, leaving) = (Arc::clone(engine), Arc::clone(engine));
+    let deciding = async move { deciding.check_waiting(undecided).await };
+    let give_back = move |decided: Result<Verdict, EngineError>| {
+        decided.iter().for_each(|verdict| drop(InFlight::of(&leaving, verdict)));
+    };
+    ToTheEnd::new(deciding, give_back).await
 }
 
-/// What was decided, until somebody takes it.
-struct Judged<S: Store + Debug + 'static, L: Store + Debug + 'static> {
-    engine: Arc<Engine<S, L>>,
-    judged: Option<Result<Judgement, EngineError>>,
+/// What is done to its end whether or not somebody waits for it: if nobody does any more, by a task, which then
+/// does with it whatever was said.
+pub struct ToTheEnd<T: Send + 'static>(Option<Doing<T>>);
+
+type Doing<T> = (Pin<Box<dyn Future<Output = T> + Send>>, Box<dyn FnOnce(T) + Send>);
+
+impl<T: Send + 'static> ToTheEnd<T> {
+    /// Whoever drops it leaves what comes of `doing` to `unheard`.
+    pub fn new(
+        doing: impl Future<Output = T> + Send + 'static,
+        unheard: impl FnOnce(T) + Send + 'static,
+    ) -> Self {
+        Self(Some((Box::pin(doing), Box::new(unheard))))
+    }
 }
 
-impl<S: Store + Debug, L: Store + Debug> Drop for Judged<S, L> {
+impl<T: Send + 'static> Future for ToTheEnd<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some((doing, _)) = &mut self.0 else { return Poll::Pending };
+        let done = doing.as_mut().poll(context);
+        if done.is_ready() {
+            self.0 = None;
+        }
+        done
+    }
+}
+
+impl<T: Send + 'static> Drop for ToTheEnd<T> {
     fn drop(&mut self) {
-        if let Some(Ok(Judgement::Decided(verdict))) = &self.judged {
-            drop(InFlight::of(&self.engine, verdict));
+        let Some((doing, unheard)) = self.0.take() else { return };
+        give_back(async move { unheard(doing.await) });
+    }
+}
+
+impl<T: Send + 'static> Debug for ToTheEnd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ToTheEnd").field(&self.0.is_some()).finish()
+    }
+}
+
+/// How much is being given back by tasks of this process, and who wants to know when that is done.
+static GIVING_BACK: AtomicUsize = AtomicUsize::new(0);
+static GIVEN_BACK: Notify = Notify::const_new();
+
+/// Waits until all that was held or waited for, and is not any more, has been given back. A program that ends
+/// before leaves its permits to their leases.
+pub async fn given_back() {
+    loop {
+        let mut heard = pin!(GIVEN_BACK.notified());
+        heard.as_mut().enable();
+        if GIVING_BACK.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        heard.await;
+    }
+}
+
+/// Counted until it is dropped, be that with the runtime.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        GIVING_BACK.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if GIVING_BACK.fetch_sub(1, Ordering::Release) == 1 {
+            GIVEN_BACK.notify_waiters();
         }
     }
+}
+
+fn give_back(future: impl Future<Output = ()> + Send + 'static) {
+    let counted = Counted::new();
+    spawn(async move {
+        future.await;
+        drop(counted);
+    });
 }
 
 fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {

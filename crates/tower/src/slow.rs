@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tollkeeper_core::Store;
-use tollkeeper_engine::{Undecided, Verdict};
+use tollkeeper_engine::{Judgement, Undecided, Verdict};
 use tower_service::Service;
 
 use crate::body::Body;
 use crate::future::After;
-use crate::held::{Waiting, judge_to_the_end};
+use crate::held::{Waiting, check_waiting};
 use crate::layer::Shared;
 use crate::service::{Stopped, admitted, hold};
 
@@ -37,10 +37,7 @@ where
     B: Send + 'static,
 {
     Box::pin(async move {
-        let judged = match undecided.takes_permit() {
-            true => judge_to_the_end(Arc::clone(&shared.engine), undecided).await,
-            false => shared.engine.judge_waiting(undecided).await,
-        };
+        let judged = check_waiting(&shared.engine, undecided).await.map(Judgement::Decided);
         match admitted(judged) {
             Ok(Some(verdict)) => go(shared, inner, request, verdict).await,
             Ok(None) => {

@@ -10,6 +10,7 @@ mod elsewhere;
 mod examples;
 mod fleet;
 mod gateway;
+mod held;
 mod hot;
 mod http;
 mod kit;

@@ -68,7 +68,7 @@ impl<S: Store, L: Store> Engine<S, L> {
     pub async fn judge(&self, encounter: Encounter) -> Result<Judgement, EngineError> {
         match self.judge_at_once(encounter) {
             Ok(judged) => judged,
-            Err(undecided) => self.judge_waiting(undecided).await,
+            Err(undecided) => self.check_waiting(undecided).await.map(Judgement::Decided),
         }
     }
 
@@ -83,11 +83,6 @@ impl<S: Store, L: Store> Engine<S, L> {
             Err(error) => return Ok(Err(error)),
         };
         self.decide_at_once(ready).map(|decided| decided.map(Judgement::Decided))
-    }
-
-    /// Decides what could not be decided at once.
-    pub async fn judge_waiting(&self, undecided: Undecided) -> Result<Judgement, EngineError> {
-        self.check_waiting(undecided).await.map(Judgement::Decided)
     }
 
     /// Decides it and charges an estimate that can be settled later, for `ttl_us` or ten minutes.

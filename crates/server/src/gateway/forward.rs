@@ -25,7 +25,7 @@ use super::hop::{
     upgrade_to,
 };
 use super::progress::Progress;
-use super::tunnel;
+use super::tunnel::{self, Tunnels};
 use crate::connection::Arrival;
 use crate::http::{Problem, one_host};
 use crate::wire::AppEngine;
@@ -39,6 +39,7 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(super) struct Forwarder {
     engine: Arc<AppEngine>,
     client: Client<Connector, Awaited<Body>>,
+    tunnels: Tunnels,
     /// Whether the app could not be reached when it was tried last.
     is_away: AtomicBool,
 }
@@ -51,13 +52,13 @@ struct Upgrading {
 }
 
 impl Forwarder {
-    pub(super) fn new(engine: Arc<AppEngine>) -> Self {
+    pub(super) fn new(engine: Arc<AppEngine>, tunnels: Tunnels) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(MAX_IDLE)
             .build(Connector::new(Arc::clone(&engine)));
-        Self { engine, client, is_away: AtomicBool::new(false) }
+        Self { engine, client, tunnels, is_away: AtomicBool::new(false) }
     }
 
     pub(super) async fn forward(&self, request: Request) -> Response {
@@ -100,7 +101,7 @@ impl Forwarder {
         };
         upgrade_to(response.headers_mut(), WEBSOCKET);
         let patience = Duration::from_micros(policy.gateway().tunnel_timeout_us);
-        tokio::spawn(async move {
+        self.tunnels.open(async move {
             let Upgrading { client, arrival, in_flight } = upgrading;
             tunnel::join(client, app, patience).await;
             drop((arrival, in_flight));

@@ -3,17 +3,39 @@
 
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy, split};
+use tokio::task::JoinSet;
 
 use super::progress::Progress;
 
 /// How long one end may go on after the other has ended.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// The tunnels that there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tunnels(Arc<Mutex<JoinSet<()>>>);
+
+impl Tunnels {
+    /// Lets `tunnel` be, until it ends or all do.
+    pub(super) fn open(&self, tunnel: impl Future<Output = ()> + Send + 'static) {
+        let mut tunnels = self.0.lock();
+        while tunnels.try_join_next().is_some() {}
+        tunnels.spawn(tunnel);
+    }
+
+    /// Cuts them off. What they held has been let go of then.
+    pub(crate) async fn close(&self) {
+        let mut tunnels = std::mem::take(&mut *self.0.lock());
+        tunnels.shutdown().await;
+    }
+}
 
 /// Joins a client and the app, once both speak the new protocol. It ends after one to two
 /// `patience` without a byte.

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
+use tollkeeper_tower::check_waiting;
 
 use super::body::MAX_BODY;
 use super::check::{self, Asked};
@@ -85,7 +86,7 @@ fn answer(
         Err(undecided) => {
             let engine = Arc::clone(engine);
             Err(Box::pin(async move {
-                let verdict = engine.check_waiting(undecided).await;
+                let verdict = check_waiting(&engine, undecided).await;
                 let told = verdict.map(|verdict| encode::answer(&verdict));
                 told.unwrap_or_else(|error| Problem::from(error).into_response())
             }))

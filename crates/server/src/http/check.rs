@@ -1,7 +1,8 @@
 //! `/v1/check`, `/v1/check/batch` and `/v1/reserve`: what is asked, and what was decided.
 
 use std::borrow::Cow;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes, HttpBody};
@@ -10,8 +11,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
-use tollkeeper_engine::{Ask, EngineError, Target};
+use tollkeeper_engine::{Ask, Encounter, EngineError, Judgement, Target, Verdict};
 use tollkeeper_policy::{Attributes, nearest};
+use tollkeeper_tower::{InFlight, ToTheEnd, check_waiting};
 
 use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
 use super::fields::Fields;
@@ -132,14 +134,14 @@ pub(super) async fn check(State(engine): Engine, body: Body) -> Response {
 }
 
 /// What `/v1/check` answers to a body.
-pub(super) async fn answer<B>(engine: &AppEngine, body: B) -> Response
+pub(super) async fn answer<B>(engine: &Arc<AppEngine>, body: B) -> Response
 where
     B: HttpBody<Data = Bytes> + Send + Unpin,
 {
     decided(engine, body).await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn decided<B>(engine: &AppEngine, body: B) -> Result<Response, Problem>
+async fn decided<B>(engine: &Arc<AppEngine>, body: B) -> Result<Response, Problem>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin,
 {
@@ -148,13 +150,30 @@ where
     if let Some(request) = described(&mut fields)? {
         fields.finish(&[&["attributes"]])?;
         // Those who name a rule are not to carry it along.
-        let mut judging = Box::pin(engine.judge(engine.meet(&request)));
+        let mut judging = Box::pin(judge(engine, engine.meet(&request)));
         return Ok(encode::judged(&deciding(engine, judging.as_mut()).await?));
     }
     let asked = Asked::take(&mut fields)?;
     fields.finish(&[&FIELDS, &["attributes"]])?;
-    let verdict = deciding(engine, pin!(engine.check(asked.ask()))).await?;
+    let checking = async {
+        match engine.check_at_once(asked.ask()) {
+            Ok(decided) => decided,
+            Err(undecided) => check_waiting(engine, undecided).await,
+        }
+    };
+    let verdict = deciding(engine, pin!(checking)).await?;
     Ok(encode::answer(&verdict))
+}
+
+/// Judges a request. What it was given comes back if its client does not wait for it.
+pub(super) async fn judge(
+    engine: &Arc<AppEngine>,
+    encounter: Encounter,
+) -> Result<Judgement, EngineError> {
+    match engine.judge_at_once(encounter) {
+        Ok(judged) => judged,
+        Err(undecided) => check_waiting(engine, undecided).await.map(Judgement::Decided),
+    }
 }
 
 pub(super) async fn reserve(State(engine): Engine, body: Body) -> Result<Response, Problem> {
@@ -185,20 +204,11 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
     // whoever else waits goes first.
     tokio::task::yield_now().await;
     let entries = entries(&body)?;
-    let (mut asks, mut encounters) = (Vec::new(), Vec::new());
-    for entry in entries.iter().flatten() {
-        match entry {
-            Entry::Named(asked) => asks.push(asked.ask()),
-            Entry::Described(request) => encounters.push(engine.meet(request)),
-        }
-    }
-    let mut verdicts = deciding(&engine, pin!(engine.check_many(&asks))).await.into_iter();
-    let mut judgements = Vec::with_capacity(encounters.len());
-    for some in encounters.chunks(BATCH_WIDTH) {
-        let judging = some.iter().map(|encounter| engine.judge(encounter.clone()));
-        judgements.extend(deciding(&engine, pin!(join_all(judging))).await);
-    }
-    let mut judgements = judgements.into_iter();
+    let (deciding_all, leaving) = (Arc::clone(&engine), Arc::clone(&engine));
+    let unheard = move |(_, decided): (_, Decided)| decided.give_back(&leaving);
+    let mut all = ToTheEnd::new(async move { decide_all(&deciding_all, entries).await }, unheard);
+    let (entries, Decided { verdicts, judgements }) = deciding(&engine, Pin::new(&mut all)).await;
+    let (mut verdicts, mut judgements) = (verdicts.into_iter(), judgements.into_iter());
     let told = |told: Option<Result<Value, EngineError>>| match told {
         Some(Ok(decision)) => decision,
         Some(Err(error)) => Problem::from(error).to_json(),
@@ -219,8 +229,45 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
     Ok(Json(json!({ "results": results })).into_response())
 }
 
+/// What was decided on the entries of a batch, first those that name a limit.
+struct Decided {
+    verdicts: Vec<Result<Verdict, EngineError>>,
+    judgements: Vec<Result<Judgement, EngineError>>,
+}
+
+type Entries = Vec<Result<Entry, Problem>>;
+
+async fn decide_all(engine: &AppEngine, entries: Entries) -> (Entries, Decided) {
+    let (mut asks, mut encounters) = (Vec::new(), Vec::new());
+    for entry in entries.iter().flatten() {
+        match entry {
+            Entry::Named(asked) => asks.push(asked.ask()),
+            Entry::Described(request) => encounters.push(engine.meet(request)),
+        }
+    }
+    let verdicts = engine.check_many(&asks).await;
+    let mut judgements = Vec::with_capacity(encounters.len());
+    for some in encounters.chunks(BATCH_WIDTH) {
+        let judging = some.iter().map(|encounter| engine.judge(encounter.clone()));
+        judgements.extend(join_all(judging).await);
+    }
+    (entries, Decided { verdicts, judgements })
+}
+
+impl Decided {
+    /// Gives back what is held by entries whose client has gone.
+    fn give_back(&self, engine: &Arc<AppEngine>) {
+        let judged = self.judgements.iter().flatten().filter_map(|judged| match judged {
+            Judgement::Decided(verdict) => Some(verdict),
+            _ => None,
+        });
+        let verdicts = self.verdicts.iter().flatten().chain(judged);
+        verdicts.for_each(|verdict| drop(InFlight::of(engine, verdict)));
+    }
+}
+
 /// The entries of a batch. The tree that they are read from, which is far larger, ends here.
-fn entries(body: &[u8]) -> Result<Vec<Result<Entry, Problem>>, Problem> {
+fn entries(body: &[u8]) -> Result<Entries, Problem> {
     let mut fields = Fields::read(body)?;
     let checks = fields.list("checks")?;
     let checks = checks.ok_or_else(|| Problem::missing("checks", "a list of checks"))?;

@@ -9,8 +9,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tollkeeper_engine::{HandleKind, Judgement};
-use tollkeeper_tower::HttpRequest;
+use tollkeeper_tower::{HttpRequest, ToTheEnd};
 
+use super::check::judge;
 use super::peer::{Peer, one_host};
 use super::problem::Problem;
 use super::{Engine, encode};
@@ -34,7 +35,7 @@ pub(super) async fn resource(
         Json(json!({ "message": "Here is your resource", "remaining": remaining }))
     };
     let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    let verdict = match deciding(&engine, pin!(engine.judge(encounter))).await? {
+    let verdict = match deciding(&engine, pin!(judge(&engine, encounter))).await? {
         Judgement::Decided(verdict) => verdict,
         Judgement::Missing { rule, part } => return Ok(encode::lacking(&rule, &part, accept)),
         _ => return Ok(body(None).into_response()),
@@ -42,14 +43,18 @@ pub(super) async fn resource(
     if !verdict.allowed() {
         return Ok(encode::refusal(&verdict, styles, accept));
     }
-    let decision = verdict.decision();
-    if decision.delay_us > 0 {
-        tokio::time::sleep(Duration::from_micros(decision.delay_us)).await;
-    }
-    if let Some(permit) = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit) {
-        // A permit that cannot be given back ends by itself.
-        let _ = engine.release(permit).await;
-    }
+    let decision = *verdict.decision();
+    let permit = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit).cloned();
+    let working = async move {
+        if decision.delay_us > 0 {
+            tokio::time::sleep(Duration::from_micros(decision.delay_us)).await;
+        }
+        if let Some(permit) = permit {
+            // A permit that cannot be given back ends by itself.
+            let _ = engine.release(&permit).await;
+        }
+    };
+    ToTheEnd::new(working, drop).await;
     let remaining = Some(decision.remaining);
     Ok((encode::headers(&verdict, styles), body(remaining)).into_response())
 }

@@ -16,8 +16,8 @@ use tollkeeper_core::ManualClock;
 use tollkeeper_engine::{Ask, Engine, ManualTimer, Target};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
-use tollkeeper_testkit::faulty::FaultyStore;
-use tollkeeper_tower::{Body, Identity, InFlight, PeerAddr, RateLimitLayer, Refusal};
+use tollkeeper_testkit::faulty::{FaultyStore, Mood};
+use tollkeeper_tower::{Body, Identity, InFlight, PeerAddr, RateLimitLayer, Refusal, given_back};
 use tower::util::ServiceExt;
 use tower::{Layer, Service, service_fn};
 
@@ -230,14 +230,14 @@ async fn a_permit_is_given_back_though_its_client_left_before_the_store_gave_it(
     let timer = Arc::new(ManualTimer::default());
     let engine = Engine::guarded(policy, FaultyStore::new(memory()), memory(), timer).unwrap();
     let engine = Arc::new(engine);
+    engine.store().set(Mood::Slow);
     let service = RateLimitLayer::new(Arc::clone(&engine)).layer(service_fn(ok));
     let mut call = Box::pin(service.oneshot(request("/", &[])));
     let mut context = Context::from_waker(Waker::noop());
     assert!(call.as_mut().poll(&mut context).is_pending(), "the store has to be asked");
+    engine.store().set(Mood::Well);
     drop(call);
-    for _ in 0..20 {
-        yield_now().await;
-    }
+    given_back().await;
     assert_eq!(engine.store().calls(), 2, "taken, and given back");
     let ask = Ask { target: Target::Rule("few"), key: None, cost: 0 };
     assert_eq!(engine.check(ask).await.unwrap().decision().remaining, 1);
