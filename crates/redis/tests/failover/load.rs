@@ -62,10 +62,11 @@ pub(crate) fn quota(limit: &str) -> Quota {
 
 /// Orders: `keys A B C` begins to ask for these, `phase` tells what came of it since the last
 /// order and goes on, `end` tells it and stops.
-pub(crate) fn work(place: &str) {
+pub(crate) fn work(place: &str, merge: bool) {
     let runtime = Runtime::new().unwrap();
     let url = url_of(place);
-    let store = runtime.block_on(RedisStore::connect(&url, Settings::default())).unwrap();
+    let settings = Settings { merge, ..Settings::default() };
+    let store = runtime.block_on(RedisStore::connect(&url, settings)).unwrap();
     let load = Arc::new(Load {
         store,
         report: Mutex::new(Report::default()),
