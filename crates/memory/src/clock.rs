@@ -16,6 +16,7 @@ use tollkeeper_core::Clock;
 use tied::{Source, Tied, whole_us};
 
 mod tied;
+mod versioned;
 
 /// A time that a caller has read before, of a clock that only goes forward.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,9 @@
 //! seen again under it. Writing is for who holds the lock. Nobody waits for anything else while he
 //! holds one, unless he holds the mutex of the group's shard as well; so nobody waits for ever.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use crate::atomic::{AtomicU64, Ordering};
 use crate::fingerprint::Fingerprint;
+use crate::lock::{lock, unlock};
 use crate::packed::Packed;
 
 /// Entries in a line, which one lock guards, and in a group.
@@ -23,9 +23,6 @@ const WORDS: usize = 4;
 
 /// The bit of a line's first word that is its lock. No fingerprint has it.
 const LOCKED: u64 = Fingerprint::SPARE;
-
-/// How often a lock is looked at before the processor is offered to others.
-const SPINS: u32 = 100;
 
 /// One key's state under one limit; what has no fingerprint is a free place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,18 +69,13 @@ impl<'a> Line<'a> {
 
     #[inline]
     fn lock(self) {
-        let word = &self.0[0];
-        if word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
-            wait(word);
-        }
+        lock(&self.0[0], LOCKED);
     }
 
     /// Under the lock: gives it back.
     #[inline]
     fn unlock(self) {
-        // Nobody else writes this word, but for the lock's own bit.
-        let word = &self.0[0];
-        word.store(word.load(Ordering::Relaxed) & !LOCKED, Ordering::Release);
+        unlock(&self.0[0], LOCKED);
     }
 
     /// Locks it, and keeps it locked if the entry of a fingerprint lies in it.
@@ -120,22 +112,6 @@ impl<'a> Line<'a> {
         let [low, high] = state.words();
         self.write(slot, 2, low);
         self.write(slot, 3, high);
-    }
-}
-
-#[cold]
-fn wait(word: &AtomicU64) {
-    loop {
-        for _ in 0..SPINS {
-            std::hint::spin_loop();
-            if word.load(Ordering::Relaxed) & LOCKED == 0
-                && word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0
-            {
-                return;
-            }
-        }
-        // Whoever has it may be waiting for a processor.
-        std::thread::yield_now();
     }
 }
 

@@ -7,11 +7,13 @@
 
 mod amend;
 mod arena;
+mod atomic;
 mod clock;
 mod decide;
 mod fingerprint;
 mod group;
 mod groups;
+mod lock;
 mod names;
 mod packed;
 mod record;

@@ -10,9 +10,10 @@
 //! stands, and a reader may be told a little less than another was before.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use super::versioned::Versioned;
 
 /// How long ticks are trusted before they are tied to the system's clock again.
 pub(super) const TRUST_US: u64 = 5_000;
@@ -57,11 +58,8 @@ pub(super) struct Tied<S> {
     start_us: u64,
     /// For how many ticks a tie is trusted.
     trusted: u64,
-    /// Odd while the tie is being written.
-    version: AtomicU64,
-    ticks: AtomicU64,
-    us: AtomicU64,
-    rate: AtomicU64,
+    /// The numbers of the last [`Tie`].
+    tie: Versioned<3>,
     /// Held by whoever ties.
     measured: Mutex<Measured>,
 }
@@ -94,18 +92,16 @@ impl<S: Source> Tied<S> {
             start_us,
             // As if no tick were longer: none is.
             trusted: (TRUST_US << POINT) / (nominal + nominal / PLAUSIBLE).max(1),
-            version: AtomicU64::new(0),
-            ticks: AtomicU64::new(reading.after),
-            us: AtomicU64::new(start_us + whole_us(reading.passed)),
-            rate: AtomicU64::new(slow),
+            tie: Versioned::new([reading.after, start_us + whole_us(reading.passed), slow]),
             measured: Mutex::new(measured),
         }
     }
 
     /// Shows `now_us` for ever.
     pub(super) fn standing(source: S, now_us: u64) -> Self {
-        let (us, rate) = (AtomicU64::new(now_us), AtomicU64::new(0));
-        Self { us, rate, trusted: u64::MAX, ..Self::new(source, now_us) }
+        let moving = Self::new(source, now_us);
+        let [ticks, ..] = moving.tie.read();
+        Self { tie: Versioned::new([ticks, now_us, 0]), trusted: u64::MAX, ..moving }
     }
 
     /// The time now.
@@ -120,19 +116,8 @@ impl<S: Source> Tied<S> {
 
     #[inline]
     fn tie(&self) -> Tie {
-        loop {
-            let version = self.version.load(Ordering::Acquire);
-            let tie = Tie {
-                ticks: self.ticks.load(Ordering::Relaxed),
-                us: self.us.load(Ordering::Relaxed),
-                rate: self.rate.load(Ordering::Relaxed),
-            };
-            fence(Ordering::Acquire);
-            if version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version {
-                return tie;
-            }
-            std::hint::spin_loop();
-        }
+        let [ticks, us, rate] = self.tie.read();
+        Tie { ticks, us, rate }
     }
 
     /// Ties the ticks to the system's clock, and returns the time.
@@ -164,13 +149,7 @@ impl<S: Source> Tied<S> {
 
     /// Only for whoever holds `measured`.
     fn set(&self, tie: Tie) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version + 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        self.ticks.store(tie.ticks, Ordering::Relaxed);
-        self.us.store(tie.us, Ordering::Relaxed);
-        self.rate.store(tie.rate, Ordering::Relaxed);
-        self.version.store(version + 2, Ordering::Release);
+        self.tie.write([tie.ticks, tie.us, tie.rate]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ticks that jump, begin anew and drift, in virtual time.
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tollkeeper_testkit::dice::Dice;
 
