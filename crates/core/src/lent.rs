@@ -39,14 +39,6 @@ pub struct Back {
     pub unspent: u64,
 }
 
-impl Lend {
-    /// The units that come back to the bucket.
-    #[must_use]
-    pub fn unspent(&self) -> u64 {
-        self.back.iter().fold(0, |sum: u64, back| sum.saturating_add(back.unspent))
-    }
-}
-
 /// Units that were lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lent {
@@ -104,12 +96,19 @@ impl Loans {
         self.out.iter().fold(0, |sum: u64, units| sum.saturating_add(*units))
     }
 
-    /// Units of a turn are out no longer, if that may still be spent.
-    pub fn take_back(&mut self, back: &Back) {
-        let age = self.turn.checked_sub(back.turn).and_then(|age| usize::try_from(age).ok());
-        if let Some(out) = age.and_then(|age| self.out.get_mut(age)) {
-            *out = out.saturating_sub(back.spent.saturating_add(back.unspent));
+    /// Units are out no longer; how many of them come back to the bucket. Of a turn that is over none do,
+    /// though they were not spent: their place among those that may be out is somebody else's since.
+    pub fn take_back(&mut self, back: &[Back]) -> u64 {
+        let mut unspent = 0;
+        for back in back {
+            let age = self.turn.checked_sub(back.turn).and_then(|age| usize::try_from(age).ok());
+            let Some(out) = age.and_then(|age| self.out.get_mut(age)) else { continue };
+            *out = out.saturating_sub(back.spent);
+            let comes_back = back.unspent.min(*out);
+            *out -= comes_back;
+            unspent += comes_back;
         }
+        unspent
     }
 
     /// Units are lent. For how long, at `now_us`.
@@ -155,14 +154,17 @@ mod tests {
         loans.lend(7, 1_000);
         loans.pass(PERIOD_US, 1_250);
         loans.lend(9, 1_250);
-        loans.take_back(&Back { turn: 10, spent: 3, unspent: 2 });
+        let of = |turn, spent, unspent| Back { turn, spent, unspent };
+        assert_eq!(loans.take_back(&[of(10, 3, 2)]), 2);
         assert_eq!(loans.out, [9, 0, 2, 0]);
-        loans.take_back(&Back { turn: 12, spent: 100, unspent: u64::MAX });
-        assert_eq!(loans.out, [0, 0, 2, 0], "and never more than was lent");
-        for turn in [0, 8, 9, 13, u64::MAX] {
-            loans.take_back(&Back { turn, spent: 1, unspent: 1 });
+        let twice = [of(12, 4, 3), of(12, 1, u64::MAX)];
+        assert_eq!(loans.take_back(&twice), 4, "never more than was lent");
+        assert_eq!(loans.out, [0, 0, 2, 0]);
+        for turn in [0, 6, 8, 9, 13, u64::MAX] {
+            assert_eq!(loans.take_back(&[of(turn, 1, 1)]), 0, "a turn that is over, or never was");
         }
-        assert_eq!(loans.out(), 2, "turns that are over, or never were");
+        assert_eq!(loans.take_back(&[of(10, u64::MAX, u64::MAX)]), 0, "all were spent");
+        assert_eq!(loans.out(), 0);
     }
 
     #[test]
@@ -203,7 +205,9 @@ mod tests {
         loans.pass(1, 0);
         loans.pass(u64::MAX, u64::MAX);
         let most = Back { turn: loans.turn, spent: u64::MAX, unspent: u64::MAX };
-        let lend = Lend { most: 1, least: 1, most_out: 1, period_us: 1, back: [most; TURNS] };
-        assert_eq!(lend.unspent(), u64::MAX);
+        assert_eq!(loans.take_back(&[most; TURNS]), 0);
+        let all = Back { spent: 0, ..most };
+        loans.lend(u64::MAX, 0);
+        assert_eq!(loans.take_back(&[all; TURNS]), u64::MAX);
     }
 }

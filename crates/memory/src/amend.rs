@@ -170,13 +170,13 @@ impl Target<'_, '_> {
         }
         let now_us = self.now_us;
         // Where it cannot be counted nothing is lent.
-        let room = self.loans(lend.period_us).map_or(0, |loans| {
+        let (unspent, room) = self.loans(lend.period_us).map_or((0, 0), |loans| {
             loans.pass(lend.period_us, now_us);
-            lend.back.iter().for_each(|back| loans.take_back(back));
-            lend.most_out.saturating_sub(loans.out())
+            let unspent = loans.take_back(&lend.back);
+            (unspent, lend.most_out.saturating_sub(loans.out()))
         });
-        if lend.unspent() > 0 {
-            self.give_back(lend.unspent(), None);
+        if unspent > 0 {
+            self.give_back(unspent, None);
         }
         let left = self.left().0.min(room);
         let Amended::Drawn(drawn) = self.spend(drawn(left, lend.most, lend.least)) else {
@@ -210,7 +210,13 @@ impl Target<'_, '_> {
         if matches!(self.under.quota, Quota::Concurrency(_)) {
             return Amended::Unknown;
         }
-        let forgiven = if units > 0 { self.overcharge(units) } else { 0 };
+        let forgiven = if units > 0 {
+            self.overcharge(units)
+        } else {
+            // Or who asks in vain would wait for a clock that stepped back to catch up.
+            self.change(|state, quota, now_us| state.anchor(quota, now_us).then_some(()));
+            0
+        };
         let (left, reset_after_us) = self.left();
         let at_us = self.now_us;
         Amended::Drawn(Drawn { units: units - forgiven, left, reset_after_us, at_us })

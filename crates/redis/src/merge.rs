@@ -3,8 +3,8 @@
 //! Whoever comes while few calls are under way goes at once. Whoever comes later waits until one of
 //! them is over, and then goes with all who wait by then: those that ask the same of keys of one slot
 //! in one call, which decides them in the order in which they came, and the calls of several kinds one
-//! behind the other. So nobody waits for company, and a key that everybody asks for costs a call for
-//! each round trip and not for each check.
+//! behind the other. So nobody waits for company, and a key that everybody asks for costs a call
+//! for each of few departures under way, and not for each check.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};

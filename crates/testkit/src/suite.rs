@@ -29,7 +29,7 @@ type Verdict = Result<(), String>;
 ///
 /// The error names every check that failed.
 pub fn run<H: Harness>(harness: &H, seeds: u64) -> Verdict {
-    let checks: [(&str, &dyn Fn() -> Verdict); 22] = [
+    let checks: [(&str, &dyn Fn() -> Verdict); 23] = [
         ("golden vectors", &|| golden_vectors(harness)),
         ("random stories", &|| random_stories(harness, seeds)),
         ("both sides of every retry", &|| promises::both_sides_of_every_retry(harness)),
@@ -49,6 +49,7 @@ pub fn run<H: Harness>(harness: &H, seeds: u64) -> Verdict {
         ("units are drawn and spent", &|| facts::units_are_drawn_and_spent(harness)),
         ("units are lent", &|| lent::stories(harness, seeds)),
         ("what is out", &|| lent::never_too_many_are_out(harness)),
+        ("what has ended", &|| lent::what_has_ended_does_not_come_back(harness)),
         ("what takes nothing anchors", &|| facts::what_takes_nothing_anchors(harness)),
         ("idle keys vanish", &|| facts::idle_keys_vanish(harness)),
         ("reset and inspect", &|| facts::reset_and_inspect(harness)),

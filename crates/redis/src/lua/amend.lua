@@ -56,6 +56,9 @@ end
 local function taken(units)
   if units > 0 then
     units = units - overcharge(s, units)
+  elseif s.is_stale then
+    -- Or who asks in vain would wait for a clock that stepped back to catch up.
+    take(s, 0)
   end
   left, reset_us = take(s)
   return units, left, reset_us, now_us

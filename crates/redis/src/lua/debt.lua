@@ -66,6 +66,7 @@ local function take(s, units)
     if left_us < reset_us or left_us > reset_us * 2 then
       life_us = ends_us > 0 and ceil(reset_us * 1.5) or reset_us
       ends_us = now_us + life_us
+      s.ends_us = ends_us
     end
     keep(s.key, packed('<ddddd', debt, unit, now_us, now_us + reset_us, ends_us), life_us)
   end

@@ -7,8 +7,8 @@
 
 local TURNS = 4
 
--- The loans as they are now, without what came back; how many more may be lent; and the units that are
--- not wanted.
+-- The loans as they are now, without what came back; how many more may be lent; and the units that come
+-- back to the bucket.
 function loans_of()
   local most_out, period_us, at = numbers('<dd', ARGV[7])
   local loans
@@ -35,9 +35,11 @@ function loans_of()
     turn, spent, unspent, at = numbers('<ddd', ARGV[7], at)
     local age = loans[2] - turn
     if age >= 0 and age < TURNS then
-      loans[4 + age] = math.max(0, loans[4 + age] - spent - unspent)
+      local left = math.max(0, loans[4 + age] - spent)
+      unspent = math.min(left, unspent)
+      loans[4 + age] = left - unspent
+      all_unspent = all_unspent + unspent
     end
-    all_unspent = all_unspent + unspent
   end
   return loans, math.max(0, most_out - out()), all_unspent
 end

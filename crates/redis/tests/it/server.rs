@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use tollkeeper_core::{
-    Amendment, Change, Check, Consistency, Filter, LeakMode, Quota, Rate, Request, State, Store,
-    Ticket,
+    Amended, Amendment, Back, Change, Check, Consistency, Filter, LeakMode, Lend, Quota, Rate,
+    Request, State, Store, TURNS, Ticket,
 };
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
@@ -67,6 +67,32 @@ async fn every_key_has_a_life_that_is_long_enough_and_not_much_longer() {
         assert_eq!(keys.integer(), Some(7 + 6));
         assert_eq!(fixture.server.keys_without_ttl().unwrap(), Vec::<String>::new());
     }
+}
+
+/// What came back shortened the life of the state, and what was lent with it did not lengthen it again.
+#[tokio::test]
+async fn a_state_that_is_given_back_and_lent_at_once_lives_for_both() {
+    let fixture = Fixture::start("redis-server").await;
+    let quota = Quota::token_bucket(1000, Rate::new(1, 1_000_000).unwrap()).unwrap();
+    let lend = async |units, back| {
+        let lend = Lend { most: units, least: units, most_out: 1000, period_us: 60_000_000, back };
+        let (change, consistency) = (Change::Lend(lend), Consistency::Exact);
+        let amendment =
+            Amendment { limit: "api", quota: &quota, key: "alice", change, consistency };
+        match fixture.store.amend(&[amendment]).await.remove(0) {
+            Ok(Amended::Lent(lent)) => lent,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut back = [Back::default(); TURNS];
+    let first = lend(700, back).await;
+    back[0] = Back { turn: first.turn, spent: 0, unspent: 500 };
+    let second = lend(250, back).await.drawn;
+    assert_eq!((first.drawn.units, second.units), (700, 250));
+    let ends = fixture.server.command(&["PEXPIRETIME", "rl:{alice}:api:tb"]).unwrap();
+    let ends_us = u64::try_from(ends.integer().unwrap()).unwrap() * 1000;
+    let fresh_at_us = second.at_us + second.reset_after_us;
+    assert!(ends_us >= fresh_at_us, "{} µs early", fresh_at_us - ends_us);
 }
 
 #[tokio::test]

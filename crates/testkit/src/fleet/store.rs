@@ -164,10 +164,10 @@ impl Target<'_> {
         let loans = self.store.loans.entry(key);
         let mut loans = *loans.or_insert_with(|| Loans::new(lend.period_us, now_us));
         loans.pass(lend.period_us, now_us);
-        lend.back.iter().for_each(|back| loans.take_back(back));
+        let unspent = loans.take_back(&lend.back);
         let room = lend.most_out.saturating_sub(loans.out());
-        if lend.unspent() > 0 {
-            self.refund(lend.unspent(), None);
+        if unspent > 0 {
+            self.refund(unspent, None);
         }
         let left = self.state().remaining(quota, now_us).min(room);
         let Amended::Drawn(drawn) = self.spend(drawn(left, lend.most, lend.least)) else {
@@ -185,6 +185,9 @@ impl Target<'_> {
         }
         let state = self.state();
         let forgiven = if units > 0 { state.overcharge(quota, units, at_us) } else { 0 };
+        if units == 0 {
+            state.anchor(quota, at_us);
+        }
         let left = state.remaining(quota, at_us);
         let reset_after_us = state.reset_after_us(quota, at_us);
         Amended::Drawn(Drawn { units: units - forgiven, left, reset_after_us, at_us })

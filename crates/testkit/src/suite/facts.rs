@@ -1,8 +1,8 @@
 //! Single facts: a changed limit, a look, the life of a key, what can be seen and forgotten.
 
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Consistency, Drawn, Filter, Quota, Rate, Request, Settled,
-    Store, Ticket,
+    Amended, Amendment, Change, Check, Consistency, Drawn, Filter, Lend, Quota, Rate, Request,
+    Settled, Store, Ticket,
 };
 
 use super::{MINUTE_US, SECOND_US, START_US, Verdict, ask, require, slow_quotas};
@@ -143,14 +143,24 @@ pub(super) fn units_are_drawn_and_spent<H: Harness>(harness: &H) -> Verdict {
     Ok(())
 }
 
-/// Units that are all forgiven, and a settlement at the estimate, still tie the state to a clock that
-/// stepped back: it is as new when the look after them said.
+/// Units that are all forgiven, a settlement at the estimate, and a draw that finds nothing still tie the state
+/// to a clock that stepped back: it is as new when the look after them said. (Nobody could draw from an empty
+/// window until the clock had caught up.)
 pub(super) fn what_takes_nothing_anchors<H: Harness>(harness: &H) -> Verdict {
     for quota in slow_quotas(10) {
         if matches!(quota, Quota::Concurrency(_)) {
             continue;
         }
-        let steps = [("forgiven", 20, Change::Spend { units: 1 }, 0), ("settled", 0, settle(5), 6)];
+        let lend = Lend { most: 5, least: 1, most_out: 5, period_us: 1, back: Default::default() };
+        let mut steps = vec![
+            ("forgiven", 20, Change::Spend { units: 1 }, 0),
+            ("settled", 0, settle(5), 6),
+            ("drawn", 10, Change::Draw { most: 5, least: 1 }, 0),
+            ("told", 15, Change::Spend { units: 0 }, 0),
+        ];
+        if quota.bucket().is_some() {
+            steps.push(("lent", 10, Change::Lend(lend), 0));
+        }
         for (name, spent, change, left) in steps {
             let key = format!("anchored {} {name}", quota.algorithm());
             let amend = |change| {

@@ -57,13 +57,20 @@ impl Model {
         self.period_us = self.period_us.max(period_us);
     }
 
-    fn take_back(&mut self, back: &Back) {
-        let mut owed = back.spent + back.unspent;
-        for batch in self.batches.iter_mut().filter(|batch| batch.turn == back.turn) {
-            let taken = owed.min(batch.units);
-            batch.units -= taken;
-            owed -= taken;
-        }
+    /// How many of these come back that are not wanted: none that nobody could have had any more.
+    fn take_back(&mut self, back: &Back) -> u64 {
+        let mut take = |mut owed: u64| {
+            let mut all = 0;
+            for batch in self.batches.iter_mut().filter(|batch| batch.turn == back.turn) {
+                let taken = owed.min(batch.units);
+                batch.units -= taken;
+                owed -= taken;
+                all += taken;
+            }
+            all
+        };
+        take(back.spent);
+        take(back.unspent)
     }
 
     fn out(&self) -> u64 {
@@ -72,10 +79,9 @@ impl Model {
 
     fn lend(&mut self, quota: &Quota, lend: &Lend, now_us: u64) -> Amended {
         self.pass(lend.period_us, now_us);
-        lend.back.iter().for_each(|back| self.take_back(back));
+        let unspent = lend.back.iter().map(|back| self.take_back(back)).sum();
         let room = lend.most_out.saturating_sub(self.out());
         let state = &mut self.state;
-        let unspent = lend.back.iter().map(|back| back.unspent).sum();
         // What is as new counts as absent.
         if unspent > 0 && state.reset_after_us(quota, now_us) > 0 {
             state.refund(quota, unspent, None, now_us);
@@ -83,6 +89,9 @@ impl Model {
         let wanted = drawn(state.remaining(quota, now_us).min(room), lend.most, lend.least);
         let taken = |state: &mut State| wanted - state.overcharge(quota, wanted, now_us);
         let units = if wanted > 0 { taken(state) } else { 0 };
+        if units == 0 {
+            state.anchor(quota, now_us);
+        }
         let (left, reset_after_us) =
             (state.remaining(quota, now_us), state.reset_after_us(quota, now_us));
         let drawn = Drawn { units, left, reset_after_us, at_us: now_us };
@@ -153,6 +162,33 @@ fn lent<H: Harness>(
     let (change, consistency) = (Change::Lend(lend), Consistency::Exact);
     let amendment = Amendment { limit: "suite", quota, key, consistency, change };
     harness.block_on(harness.store().amend(&[amendment])).remove(0)
+}
+
+/// Who gives units back that have ended gives nothing back: they count as spent, and others may have been
+/// lent as many since.
+pub(super) fn what_has_ended_does_not_come_back<H: Harness>(harness: &H) -> Verdict {
+    let quota = &slow_quotas(100)[0];
+    for (ended_us, expected) in [(0_i64, 0), (8_000_000, 0), (-1, 25)] {
+        let key = format!("ended {ended_us}");
+        let lend = |most, back| {
+            let lend = Lend { most, least: most, most_out: 40, period_us: PERIOD_US, back };
+            match lent(harness, quota, &key, lend).map_err(|error| error.to_string())? {
+                Amended::Lent(lent) => Ok(lent),
+                other => Err(format!("{key}: {other:?}")),
+            }
+        };
+        harness.clock().set(START_US);
+        let mut back = [Back::default(); TURNS];
+        let Lent { drawn, turn, life_us } = lend(40, back)?;
+        require((drawn.units, drawn.left) == (40, 60), || format!("{key}: {drawn:?}"))?;
+        harness.clock().set((START_US + life_us).saturating_add_signed(ended_us));
+        // More than there are of the turn.
+        back[0] = Back { turn, spent: 15, unspent: 20 };
+        back[1] = Back { turn, spent: 0, unspent: 20 };
+        let left = lend(0, back)?.drawn.left;
+        require(left == 60 + expected, || format!("{key}: {left} left, not 60 and {expected}"))?;
+    }
+    Ok(())
 }
 
 /// However many ask, no more are out than may be; what comes back comes back whole; windows are not lent.
