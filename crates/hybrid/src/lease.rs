@@ -294,10 +294,19 @@ impl Lease {
 
     /// What the store is asked for a draw, and told with it: of all units that were spent but the last
     /// `untold`, which are not sure to be.
-    pub fn change(&mut self, terms: &Terms, draw: Draw, untold: u64) -> Change {
+    pub fn change(&mut self, terms: &Terms, draw: Draw, untold: u64, now_us: u64) -> Change {
         let Draw { most, least } = draw;
         let Some(most_out) = terms.most_out else { return Change::Draw { most, least } };
-        Change::Lend(Lend { back: self.grants.tell(untold), ..terms.lend(draw, most_out) })
+        Change::Lend(Lend { back: self.grants.tell(untold, now_us), ..terms.lend(draw, most_out) })
+    }
+
+    /// Takes over from another policy. What that had taken is not spent any more, since it may be more than
+    /// may be out now, and is told as spent, so that nobody has to wait for it to end.
+    pub fn follow(&mut self, before: &Self, terms: &Terms) {
+        self.budget = before.budget;
+        if terms.most_out.is_some() {
+            self.grants = before.grants.spent();
+        }
     }
 
     /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.

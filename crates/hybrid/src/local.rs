@@ -212,7 +212,7 @@ impl<S: Store + 'static> Local<S> {
         sent_us: u64,
     ) -> bool {
         let Ok(runtime) = Handle::try_current() else { return false };
-        let change = known.plan.change(draw, untold);
+        let change = known.plan.change(draw, untold, sent_us);
         let (local, consistency) = (Arc::clone(self), check.consistency);
         let (name, quota) = (Name::from(named(check)), consistency.stored(check.quota));
         let (number, part) = (known.number, known.plan.part());

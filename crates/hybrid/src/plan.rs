@@ -43,8 +43,10 @@ impl Plan {
 
     /// Takes over from the plan of another policy what that has not told yet.
     pub(crate) fn follow(&mut self, before: &Self) {
-        if let (Self::Sync(synced, _), Self::Sync(before, _)) = (self, before) {
-            synced.follow(before);
+        match (self, before) {
+            (Self::Sync(synced, _), Self::Sync(before, _)) => synced.follow(before),
+            (Self::Lease(lease, terms), Self::Lease(before, _)) => lease.follow(before, terms),
+            _ => {}
         }
     }
 
@@ -99,9 +101,9 @@ impl Plan {
     }
 
     /// What the store is asked for a draw, while `untold` units may yet be put back.
-    pub(crate) fn change(&mut self, draw: Draw, untold: u64) -> Change {
+    pub(crate) fn change(&mut self, draw: Draw, untold: u64, now_us: u64) -> Change {
         match self {
-            Self::Lease(lease, terms) => lease.change(terms, draw, untold),
+            Self::Lease(lease, terms) => lease.change(terms, draw, untold, now_us),
             Self::Sync(..) => Change::Draw { most: draw.most, least: draw.least },
         }
     }

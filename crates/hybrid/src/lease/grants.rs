@@ -80,15 +80,26 @@ impl Grants {
 
     /// What the store is to be told, which counts as told from here on, but for `untold` units: those may
     /// yet be put back.
-    pub(super) fn tell(&mut self, untold: u64) -> [Back; TURNS] {
+    pub(super) fn tell(&mut self, untold: u64, now_us: u64) -> [Back; TURNS] {
         self.late = 0;
         let mut kept = untold;
         self.each.each_mut().map(|grant| {
+            if grant.ends_us <= now_us {
+                // The store has forgotten its turn, or begun to count anew and means another by that number.
+                return Back::default();
+            }
             let keeps = kept.min(grant.spent);
             kept -= keeps;
             let spent = std::mem::replace(&mut grant.spent, keeps) - keeps;
             Back { turn: grant.turn, spent, unspent: 0 }
         })
+    }
+
+    /// As if all of it had been spent. The store counts it until it is told.
+    pub(super) fn spent(self) -> Self {
+        let each =
+            self.each.map(|grant| Grant { units: 0, spent: grant.spent + grant.units, ..grant });
+        Self { each, late: 0 }
     }
 
     /// The store was not told.

@@ -216,7 +216,7 @@ const ALL: Draw = Draw { most: 9, least: 1 };
 
 /// What of each turn a draw tells that something was spent of.
 fn told(lease: &mut Lease) -> Vec<(u64, u64)> {
-    let Change::Lend(lend) = lease.change(&TERMS, ALL, 0) else { panic!("it is counted") };
+    let Change::Lend(lend) = lease.change(&TERMS, ALL, 0, 20) else { panic!("it is counted") };
     assert!(lend.back.iter().all(|back| back.unspent == 0));
     lend.back.iter().filter(|back| back.spent > 0).map(|back| (back.turn, back.spent)).collect()
 }
@@ -232,7 +232,7 @@ fn what_was_spent_is_told_once_turn_by_turn() {
     assert_eq!((told(&mut lease), told(&mut lease)), (vec![(1, 3), (2, 2)], vec![]));
     assert!(lease.spend(7, 20).is_some());
     assert_eq!((told(&mut lease), lease.left(20)), (vec![(2, 2), (3, 5)], 3));
-    assert_eq!(lease.change(&WINDOW, ALL, 0), Change::Draw { most: 9, least: 1 });
+    assert_eq!(lease.change(&WINDOW, ALL, 0, 20), Change::Draw { most: 9, least: 1 });
 }
 
 /// The store counted them as out until they had ended, though it had been about to be told.
@@ -240,7 +240,7 @@ fn what_was_spent_is_told_once_turn_by_turn() {
 fn what_was_not_told_since_the_call_did_not_run_is_told_by_the_next() {
     let mut lease = holding(&TERMS, 9, 0);
     assert!(lease.spend(4, 10).is_some());
-    let change = lease.change(&TERMS, ALL, 0);
+    let change = lease.change(&TERMS, ALL, 0, 20);
     assert!(lease.spend(2, 10).is_some());
     let mut unsure = lease.clone();
     lease.failed(&TERMS, Some(&change), 20, 0);
@@ -248,12 +248,60 @@ fn what_was_not_told_since_the_call_did_not_run_is_told_by_the_next() {
     assert_eq!((told(&mut lease), told(&mut unsure)), (vec![(1, 6)], vec![(1, 2)]));
 }
 
+/// The store begins to count anew where nothing is out, and turns may have the same numbers again.
+#[test]
+fn what_has_ended_is_not_told() {
+    let mut lease = holding(&TERMS, 3, 0);
+    lease.granted(&TERMS, &of_turn(2, 4, 4 * PERIOD_US), ALL, 0, 10, 0);
+    assert!(lease.spend(5, 20).is_some());
+    let Change::Lend(lend) = lease.change(&TERMS, ALL, 0, 2 * PERIOD_US) else {
+        panic!("it is counted")
+    };
+    let told = Back { turn: 2, spent: 2, unspent: 0 };
+    assert_eq!(lend.back.map(|back| back.spent).iter().sum::<u64>(), 2, "{:?}", lend.back);
+    assert!(lend.back.contains(&told), "{:?}", lend.back);
+}
+
+/// Of a limit that had long turns and has short ones, more was out than may be, for hours: nobody could
+/// have anything, and what was there was not spent.
+#[test]
+fn what_another_policy_had_taken_is_told_as_spent() {
+    let before = {
+        let mut lease = holding(&TERMS, 9, 0);
+        lease.granted(&TERMS, &of_turn(2, 4, 4 * PERIOD_US), ALL, 0, 10, 0);
+        assert!(lease.spend(4, 20).is_some());
+        lease
+    };
+    let shorter = Terms { period_us: PERIOD_US / 8, ..TERMS };
+    let mut lease = Lease::new(&shorter, 20);
+    lease.follow(&before, &shorter);
+    assert_eq!((lease.left(20), lease.spend(1, 20)), (0, None));
+    assert_eq!((told(&mut lease), told(&mut lease)), (vec![(1, 9), (2, 4)], vec![]));
+    let mut window = Lease::new(&WINDOW, 20);
+    window.follow(&before, &WINDOW);
+    assert_eq!(window.left(20), 0);
+}
+
+/// Whoever has one limit by two tiers in turn had each time as many calls as a new key.
+#[test]
+fn another_policy_has_the_calls_that_are_left() {
+    let (mut lease, mut calls) = (Lease::new(&TERMS, 0), 0);
+    for nth in 0..1000 {
+        let mut next = Lease::new(&TERMS, nth);
+        next.follow(&lease, &TERMS);
+        let step = next.ask(&TERMS, 1, nth);
+        calls += u64::from(step.draw.is_some()) + u64::from(step.told == Told::Store);
+        lease = next;
+    }
+    assert_eq!(calls, 8);
+}
+
 /// A request that met another limit, too, lost what it took if just then more was drawn.
 #[test]
 fn what_may_yet_be_put_back_is_not_told() {
     let mut lease = holding(&TERMS, 9, 0);
     let spent = lease.spend(4, 10).unwrap();
-    let Change::Lend(lend) = lease.change(&TERMS, ALL, 3) else { panic!("it is counted") };
+    let Change::Lend(lend) = lease.change(&TERMS, ALL, 3, 20) else { panic!("it is counted") };
     assert_eq!(lend.back[0], Back { turn: 1, spent: 1, unspent: 0 });
     lease.put_back(2, spent, 10);
     assert_eq!((lease.left(10), told(&mut lease)), (7, vec![(1, 1)]));
@@ -264,7 +312,7 @@ fn what_may_yet_be_put_back_is_not_told() {
 fn what_was_put_back_while_it_was_told_is_there_if_the_call_did_not_run() {
     let mut lease = holding(&TERMS, 9, 0);
     let spent = lease.spend(4, 10).unwrap();
-    let change = lease.change(&TERMS, ALL, 0);
+    let change = lease.change(&TERMS, ALL, 0, 20);
     lease.put_back(3, spent, 20);
     assert_eq!(lease.left(20), 5);
     lease.failed(&TERMS, Some(&change), 30, 0);

@@ -73,7 +73,7 @@ impl Node for Hoarder {
     fn wake(&mut self, now_us: u64, calls: &mut Calls, _: &mut Vec<Telling>) {
         let tenth = self.tenth(now_us);
         if tenth < 10 || tenth >= 10 * BEAT - self.early {
-            let draw = self.lease.change(&self.terms, ALL, 0);
+            let draw = self.lease.change(&self.terms, ALL, 0, now_us);
             self.sent.add(calls.send(0, self.stored, Op::Amend(draw)), now_us);
         }
         self.wake_us = now_us + self.terms.period_us / 10;

@@ -73,7 +73,7 @@ impl Leasing {
 
     fn send(&mut self, step: Step, now_us: u64, calls: &mut Calls) {
         if let Some(draw) = step.draw {
-            let change = self.lease.change(&self.terms, draw, 0);
+            let change = self.lease.change(&self.terms, draw, 0, now_us);
             let id = calls.send(0, self.stored, Op::Amend(change));
             self.under_way.add(id, For::Draw(draw, now_us));
         }
