@@ -86,7 +86,8 @@ impl Builder {
             Err(error) => (StoreUrl::default(), Some(BuildError::new(error.to_string()))),
         };
         let clock = Arc::new(SystemClock::new());
-        let settings = StoreSettings { url, ..StoreSettings::default() };
+        // Nobody can be shown them.
+        let settings = StoreSettings { url, names: false, ..StoreSettings::default() };
         let (limits, trusted_proxies) = (Vec::new(), Vec::new());
         Self { limits, trusted_proxies, settings, nodes: None, clock, wrong }
     }
@@ -158,13 +159,6 @@ impl Builder {
     /// What a new key meets when the table is full.
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.settings.when_full = when_full;
-        self
-    }
-
-    /// Whether the text of every key is kept in memory, so that all of them can be shown; it is
-    /// where nothing is said. It decides nothing, and takes as much memory again.
-    pub fn names(mut self, names: bool) -> Self {
-        self.settings.names = names;
         self
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollkeeper_core::{Amended, Clock, Store};
 use tollkeeper_engine::{Ask, Handle, Target};
 use tollkeeper_memory::SystemClock;
-use tollkeeper_policy::{Advice, Policy, PolicyErrors};
+use tollkeeper_policy::{Advice, Policy, PolicyErrors, StoreSettings};
 use tollkeeper_stores::{StoreEngine, engine};
 
 use crate::Error;
@@ -113,6 +113,9 @@ impl Tollkeeper {
     /// ```
     pub fn from_yaml(text: &str) -> Result<Self, YamlError> {
         let policy = Policy::parse(text, &|name| std::env::var(name).ok())?;
+        // Nobody can be shown them.
+        let settings = StoreSettings { names: false, ..policy.store().clone() };
+        let policy = policy.stored_by(settings).map_err(BuildError::from)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let engine = engine(policy, clock).map_err(BuildError::from)?;
         Ok(Self::new(engine))
