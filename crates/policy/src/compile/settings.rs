@@ -63,17 +63,22 @@ fn listen(map: &RawMap, problems: &mut Problems) -> Listen {
     }
 }
 
-/// What stands behind a gateway is reached by a gateway, and is another.
+/// What stands behind a gateway is reached by a gateway, and is another; and only a gateway has patience.
 fn upstream(raw: &RawMap, problems: &mut Problems) {
     let door = raw.map("listen").and_then(|map| map.field("gateway"));
     let was_refused = raw.field("listen").is_some_and(|field| field.value.is_none())
         || raw.map("listen").is_some_and(|map| map.has_unknown);
-    let Some(field) = raw.field("upstream") else { return };
-    if door.is_none() && !was_refused {
-        let fault = Fault::new("`upstream` is given, and `listen` has no `gateway`")
-            .help("say where it listens, as in `listen: { gateway: \"127.0.0.1:8000\" }`");
-        problems.add(field.key_span, fault);
+    for name in ["upstream", "gateway"] {
+        if let Some(field) = raw.field(name)
+            && door.is_none()
+            && !was_refused
+        {
+            let fault = Fault::new(format!("`{name}` is given, and `listen` has no `gateway`"))
+                .help("say where it listens, as in `listen: { gateway: \"127.0.0.1:8000\" }`");
+            problems.add(field.key_span, fault);
+        }
     }
+    let Some(field) = raw.field("upstream") else { return };
     let gateway = raw.map("listen").and_then(|map| map.address("gateway"));
     if let (Some(gateway), Some(upstream)) = (gateway, raw.upstream("upstream"))
         && upstream.is_at(gateway)

@@ -58,7 +58,7 @@ pub(crate) static STORE: Shape = Shape {
         ),
         optional(
             "denied_cache",
-            "How long a denial is at most told again without the server being asked; 1s if not given, 0 for never. What another process gives back, resets or raises is seen so much later. No effect with memory://.",
+            "How long a denial is at most told again without the server being asked; 1s if not given, 0 for never. What another process gives back or resets is seen at once where the server may tell it, and else so much later. No effect with memory://.",
             Kind::DurationWithin { min_us: 0, max_us: MAX_DENIED_CACHE_US },
         ),
         optional(

@@ -196,7 +196,10 @@ fn the_doors_have_a_certificate_and_patience() {
         [connect_timeout_us, timeout_us, tunnel_timeout_us],
         [5_000_000, 60_000_000, 3_600_000_000]
     );
-    let patient = policy("gateway: { connect_timeout: 1ms, timeout: 2s, tunnel_timeout: 7d }");
+    let patient = policy(
+        "listen: { gateway: \"127.0.0.1:8000\" }\n\
+         gateway: { connect_timeout: 1ms, timeout: 2s, tunnel_timeout: 7d }",
+    );
     let GatewaySettings { connect_timeout_us, timeout_us, tunnel_timeout_us } = *patient.gateway();
     assert_eq!(
         [connect_timeout_us, timeout_us, tunnel_timeout_us],
