@@ -24,10 +24,11 @@ const PROGRAMS: [(&str, &[&str]); 3] =
 const HEAD: &str = "\
 # Benchmarks
 
-Written by `cargo run --release -p tollkeeper-bench`, which takes about ten minutes; `-- memory`, \
+Written by `cargo run --release -p tollkeeper-bench`, which takes about twenty minutes; `-- memory`, \
 `-- redis`, `-- fleet` and `-- http` print one part. Peers that can be installed by their name run beside Tollkeeper, \
-in turns, in the same run: on a shared machine only such ratios mean anything. Numbers are medians of the \
-rounds, with the least and the most of them in brackets.
+in turns, in the same run: on a shared machine only such ratios mean anything. Where brackets stand a number is the \
+median of the rounds, and in them are the least and the most; without them it is of one run. Tollkeeper speaks no gRPC and \
+no RESP yet, so there is no table of those.
 ";
 
 /// Runs everything and writes the page; whether everything ran. A part of it is not worth a page.

@@ -40,7 +40,15 @@ impl Ours {
 
     /// A table for so many keys.
     pub(crate) fn sized(quota: Quota, max_keys: usize) -> Self {
-        let settings = Settings { max_keys, names: false, ..Settings::default() };
+        Self::by(quota, Settings { max_keys, names: false, ..Settings::default() })
+    }
+
+    /// The same, with the keys' text.
+    pub(crate) fn named(quota: Quota, max_keys: usize) -> Self {
+        Self::by(quota, Settings { max_keys, names: true, ..Settings::default() })
+    }
+
+    fn by(quota: Quota, settings: Settings) -> Self {
         Self { store: MemoryStore::new(settings, SystemClock::new()), quota }
     }
 
