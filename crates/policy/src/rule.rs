@@ -329,6 +329,12 @@ impl Rule {
         tier.map_or(&self.limits, |tier| &tier.limits)
     }
 
+    /// All of its limits, those of its tiers too.
+    pub fn every_limit(&self) -> impl Iterator<Item = &Limit> {
+        let tiers = self.tiers().into_iter().flat_map(|tiers| &tiers.tiers);
+        self.limits.iter().chain(tiers.flat_map(|tier| &tier.limits))
+    }
+
     /// Whether the rule never denies.
     #[must_use]
     pub fn is_shadow(&self) -> bool {

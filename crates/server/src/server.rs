@@ -28,8 +28,8 @@ use crate::wire::app;
 /// How long requests under way may take to finish once the server was told to stop.
 pub const DRAIN: Duration = Duration::from_secs(10);
 
-/// How much longer than one call may take it may take to give back what requests held.
-const GIVE_BACK: Duration = Duration::from_millis(100);
+/// How much longer than the calls of one request may take it may take to give back what all of them held.
+const GIVE_BACK: Duration = Duration::from_secs(2);
 
 /// The most connections that wait to be accepted.
 const MAX_WAITING: u32 = 1024;
@@ -188,9 +188,9 @@ impl Server {
         let _ = tokio::time::timeout(DRAIN, all_done).await;
         connections.shutdown().await;
         tunnels.close().await;
-        // A call ends by the store's deadline.
-        let one_call = Duration::from_micros(engine.policy().store().timeout_us);
-        let _ = tokio::time::timeout(one_call + GIVE_BACK, given_back()).await;
+        // A decision that was cut off is one call, and what it was given another.
+        let two_calls = 2 * Duration::from_micros(engine.policy().store().timeout_us);
+        let _ = tokio::time::timeout(two_calls + GIVE_BACK, given_back()).await;
     }
 }
 

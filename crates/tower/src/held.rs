@@ -9,10 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tollkeeper_core::Store;
+use tollkeeper_core::{Amended, Store};
 use tollkeeper_engine::{Engine, EngineError, Handle, HandleKind, Undecided, Verdict};
+
+/// How many are given back at once.
+static TURNS: Semaphore = Semaphore::const_new(64);
+
+/// Between two tries to give back a permit.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Renewals in the time that a lease lasts: one may fail.
 const RENEWALS: u32 = 3;
@@ -39,9 +45,9 @@ impl InFlight {
     {
         let handle = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit)?;
         let lease = Duration::from_micros(verdict.lease_us()?);
-        let renewing = spawn(renew(Arc::clone(engine), handle.clone(), lease / RENEWALS));
-        let permit = Permit { engine: Arc::clone(engine), handle: handle.clone(), renewing };
-        Some(Self { _held: Arc::new(permit) })
+        let (engine, handle) = (Arc::clone(engine), handle.clone());
+        let renewing = spawn(renew(Arc::clone(&engine), handle.clone(), lease / RENEWALS));
+        Some(Self { _held: Arc::new(Permit { engine, handle, lease, renewing }) })
     }
 }
 
@@ -50,6 +56,7 @@ impl InFlight {
 struct Permit<S: Store + 'static, L: Store + 'static> {
     engine: Arc<Engine<S, L>>,
     handle: Handle,
+    lease: Duration,
     renewing: Option<AbortHandle>,
 }
 
@@ -60,10 +67,34 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Permit<S, L> {
         if let Some(renewing) = self.renewing.take() {
             renewing.abort();
         }
-        let (engine, handle) = (Arc::clone(&self.engine), self.handle.clone());
-        // One that cannot be given back ends by itself.
-        give_back(async move { drop(engine.release(&handle).await) });
+        give_back(release(Arc::clone(&self.engine), self.handle.clone(), self.lease));
     }
+}
+
+/// Gives a permit back. Where the store is away it is tried again, until the permit has ended by itself: to
+/// release one twice is nothing. One that the store does not know is tried once more, too: the call that takes it
+/// may have been given up while it was on its way.
+async fn release<S: Store, L: Store>(engine: Arc<Engine<S, L>>, handle: Handle, lease: Duration) {
+    let released = async {
+        let mut was_unknown = false;
+        loop {
+            match in_turn(engine.release(&handle)).await {
+                Err(EngineError::Store(_)) => {}
+                Ok(Amended::Unknown) if !was_unknown => was_unknown = true,
+                _ => return,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _ = tokio::time::timeout(lease, released).await;
+}
+
+/// Gives back when it is its turn: very many at once, as when an app dies, would be more than may be under way
+/// to a store, and those that are too many would not be given back.
+async fn in_turn<T>(giving_back: impl Future<Output = T>) -> T {
+    // It is never closed.
+    let _turn = TURNS.acquire().await;
+    giving_back.await
 }
 
 /// Lets a permit last for as long as its request does.
@@ -98,7 +129,7 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Waiting<S, L> {
     fn drop(&mut self) {
         let Some(verdict) = self.verdict.take() else { return };
         let engine = Arc::clone(&self.engine);
-        give_back(async move { drop(engine.undo(&verdict).await) });
+        give_back(async move { drop(in_turn(engine.undo(&verdict)).await) });
     }
 }
 
@@ -169,8 +200,9 @@ impl<T: Send + 'static> Debug for ToTheEnd<T> {
 static GIVING_BACK: AtomicUsize = AtomicUsize::new(0);
 static GIVEN_BACK: Notify = Notify::const_new();
 
-/// Waits until all that was held or waited for, and is not any more, has been given back. A program that ends
-/// before leaves its permits to their leases.
+/// Waits until all that was held or waited for, and is not any more, has been given back: for a program that
+/// is about to end, and has no requests any more. One that ends before leaves its permits to their leases. While a
+/// store is away this lasts for as long as the leases do.
 pub async fn given_back() {
     loop {
         let mut heard = pin!(GIVEN_BACK.notified());

@@ -149,7 +149,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let answered = join_all(under_way).await;
         // Also where it failed: it may have run.
         let now_us = safety.guards.now_us();
-        for met in which.of(met.limits()) {
+        for met in which.of(met.limits()).filter(|met| !is_of_permit(change(met))) {
             safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
         }
         for ((_, which), amended) in shards.iter().zip(&answered) {

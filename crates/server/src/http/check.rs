@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
 use tollkeeper_engine::{Ask, Encounter, EngineError, Judgement, Target, Verdict};
-use tollkeeper_policy::{Attributes, nearest};
+use tollkeeper_policy::{Attributes, Limit, nearest};
 use tollkeeper_tower::{InFlight, ToTheEnd, check_waiting};
 
 use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
@@ -204,10 +204,16 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
     // whoever else waits goes first.
     tokio::task::yield_now().await;
     let entries = entries(&body)?;
-    let (deciding_all, leaving) = (Arc::clone(&engine), Arc::clone(&engine));
-    let unheard = move |(_, decided): (_, Decided)| decided.give_back(&leaving);
-    let mut all = ToTheEnd::new(async move { decide_all(&deciding_all, entries).await }, unheard);
-    let (entries, Decided { verdicts, judgements }) = deciding(&engine, Pin::new(&mut all)).await;
+    let (entries, Decided { verdicts, judgements }) = if may_hold(&engine, &entries) {
+        let (asked, leaving) = (Arc::clone(&engine), Arc::clone(&engine));
+        // The room that the entries take is taken until they are decided.
+        let all = async move { (decide_all(&asked, entries).await, body) };
+        let unheard = move |((_, decided), _): ((_, Decided), _)| decided.give_back(&leaving);
+        let mut all = ToTheEnd::new(all, unheard);
+        deciding(&engine, Pin::new(&mut all)).await.0
+    } else {
+        deciding(&engine, pin!(decide_all(&engine, entries))).await
+    };
     let (mut verdicts, mut judgements) = (verdicts.into_iter(), judgements.into_iter());
     let told = |told: Option<Result<Value, EngineError>>| match told {
         Some(Ok(decision)) => decision,
@@ -252,6 +258,16 @@ async fn decide_all(engine: &AppEngine, entries: Entries) -> (Entries, Decided) 
         judgements.extend(join_all(judging).await);
     }
     (entries, Decided { verdicts, judgements })
+}
+
+/// Whether any of it could take a permit.
+fn may_hold(engine: &AppEngine, entries: &Entries) -> bool {
+    let is_permits = |limit: &Limit| limit.quota().algorithm() == Algorithm::Concurrency;
+    let is_inline = |entry: &Entry| {
+        matches!(entry, Entry::Named(Asked { algorithm: Some(Algorithm::Concurrency), .. }))
+    };
+    engine.policy().rules().iter().any(|rule| rule.every_limit().any(is_permits))
+        || entries.iter().flatten().any(is_inline)
 }
 
 impl Decided {

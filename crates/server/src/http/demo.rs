@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tollkeeper_engine::{HandleKind, Judgement};
-use tollkeeper_tower::{HttpRequest, ToTheEnd};
+use tollkeeper_tower::{HttpRequest, InFlight, ToTheEnd};
 
 use super::check::judge;
 use super::peer::{Peer, one_host};
@@ -44,17 +44,15 @@ pub(super) async fn resource(
         return Ok(encode::refusal(&verdict, styles, accept));
     }
     let decision = *verdict.decision();
-    let permit = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit).cloned();
-    let working = async move {
-        if decision.delay_us > 0 {
-            tokio::time::sleep(Duration::from_micros(decision.delay_us)).await;
-        }
-        if let Some(permit) = permit {
-            // A permit that cannot be given back ends by itself.
-            let _ = engine.release(&permit).await;
-        }
-    };
-    ToTheEnd::new(working, drop).await;
+    let permit = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit);
+    if decision.delay_us > 0 {
+        // Held until its turn has come, and no longer than its client waits for that.
+        let _held = InFlight::of(&engine, &verdict);
+        tokio::time::sleep(Duration::from_micros(decision.delay_us)).await;
+    } else if let Some(permit) = permit.cloned() {
+        // One that cannot be given back ends by itself.
+        ToTheEnd::new(async move { engine.release(&permit).await.is_ok() }, drop).await;
+    }
     let remaining = Some(decision.remaining);
     Ok((encode::headers(&verdict, styles), body(remaining)).into_response())
 }

@@ -4,5 +4,6 @@
 
 mod brief;
 mod client_ip;
+mod held;
 mod layer;
 mod unheard;
