@@ -62,6 +62,7 @@ pub(crate) fn list(elements: &[Reply]) -> Option<State> {
             Err(_) => entries.back_mut()?.units = element.unsigned_abs(),
         }
     }
+    are_few(entries.iter().map(|entry| entry.units))?;
     Some(State::Log(Box::new(Log::new(entries))))
 }
 
@@ -77,8 +78,15 @@ pub(crate) fn sorted_set(members: &[(String, f64)]) -> Option<State> {
         })
     };
     let leases = members.iter().filter(|(member, _)| !member.starts_with("units:"));
-    let leases: Option<Vec<Lease>> = leases.map(lease).collect();
-    Some(State::Leases(Box::new(Leases::new(leases?))))
+    let leases = leases.map(lease).collect::<Option<Vec<Lease>>>()?;
+    are_few(leases.iter().map(|lease| lease.units))?;
+    Some(State::Leases(Box::new(Leases::new(leases))))
+}
+
+/// Whether a script could have counted so many units. What is not ours may hold any number.
+fn are_few(mut units: impl Iterator<Item = u64>) -> Option<()> {
+    let all = units.try_fold(0, u64::checked_add)?;
+    (all < 1 << f64::MANTISSA_DIGITS).then_some(())
 }
 
 /// A number of Lua is a double, and here a whole one below 2^53.
@@ -86,4 +94,29 @@ pub(crate) fn sorted_set(members: &[(String, f64)]) -> Option<State> {
 fn whole(number: f64) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&number))
         .then_some(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who writes to our keys by hand could end the process that shows them: the sum did not fit.
+    #[test]
+    fn more_units_than_a_script_can_count_are_not_ours() {
+        let most = (1 << f64::MANTISSA_DIGITS) - 1_i64;
+        for (units, is_ours) in
+            [([1, 1], true), ([most - 1, 1], true), ([most, 1], false), ([i64::MAX; 2], false)]
+        {
+            let mut elements = vec![];
+            for units in units {
+                elements.extend([Reply::Whole(17), Reply::Whole(-units)]);
+            }
+            elements.push(Reply::Text(vec![0; LOG_END]));
+            assert_eq!(list(&elements).is_some(), is_ours, "{units:?}");
+            let member = |(nth, units)| (format!("{nth:x}:{units}:1000"), 17.0);
+            let members: Vec<_> = units.iter().enumerate().map(member).collect();
+            assert_eq!(sorted_set(&members).is_some(), is_ours, "{units:?}");
+        }
+        assert_eq!(sorted_set(&[(format!("1:{}:1000", u64::MAX), 17.0)]), None);
+    }
 }

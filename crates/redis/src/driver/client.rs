@@ -141,13 +141,15 @@ impl Client {
         let lost = |error: RedisError| broken(&error, &fate).unsent();
         let mut heard = PubSub::new(&who, wire).await.map_err(lost)?;
         heard.subscribe(channel).await.map_err(lost)?;
-        Ok(Ear { heard, patience: self.access.patience })
+        fate.heard();
+        Ok(Ear { heard, fate, patience: self.access.patience })
     }
 }
 
 /// A connection over which a server speaks unasked.
 pub(crate) struct Ear {
     heard: PubSub,
+    fate: Arc<Fate>,
     patience: Duration,
 }
 
@@ -157,6 +159,7 @@ impl Ear {
     pub(crate) async fn hear(&mut self) -> Option<String> {
         loop {
             let next = timeout(TRY_EVERY, self.heard.on_message().next()).await;
+            self.fate.heard();
             if let Ok(message) = next {
                 return message.map(|message| message.get_payload().unwrap_or_default());
             }

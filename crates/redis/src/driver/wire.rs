@@ -16,6 +16,9 @@ const MOST_AT_FIRST: usize = 1 << 20;
 /// Bytes that it may send between two answers: as much as Redis takes for one text.
 const MOST_BETWEEN: usize = 512 << 20;
 
+/// Bytes that it may say unasked before we have heard the first of it.
+const MOST_UNHEARD: usize = 16 << 20;
+
 /// Bytes both ways.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
@@ -56,6 +59,11 @@ impl Fate {
     /// An answer was complete.
     pub(super) fn answered(&self) {
         self.left.store(MOST_BETWEEN, Ordering::Relaxed);
+    }
+
+    /// What was said unasked was heard.
+    pub(super) fn heard(&self) {
+        self.left.store(MOST_UNHEARD, Ordering::Relaxed);
     }
 
     /// The first reason stays.
@@ -210,5 +218,22 @@ mod tests {
         server.write_all(b"0123456789").await.unwrap();
         assert_eq!(wire.read(&mut heard).await.unwrap_err().kind(), ErrorKind::ConnectionAborted);
         assert!(fate.why().unwrap().contains("more came"));
+    }
+
+    /// A server that had spoken for a megabyte, over weeks, was not heard any more.
+    #[tokio::test]
+    async fn what_is_heard_renews_what_may_be_said_unasked() {
+        let (mut server, near) = duplex(MOST_UNHEARD);
+        let (mut wire, fate) = Wire::new(Box::new(near));
+        wire.write_all(b"SUBSCRIBE").await.unwrap();
+        let mut heard = vec![0; MOST_UNHEARD];
+        for _ in 0..3 {
+            fate.heard();
+            server.write_all(&heard).await.unwrap();
+            wire.read_exact(&mut heard).await.unwrap();
+        }
+        // Who cannot be kept up with is not listened to.
+        server.write_all(b"0").await.unwrap();
+        assert_eq!(wire.read(&mut heard).await.unwrap_err().kind(), ErrorKind::ConnectionAborted);
     }
 }
