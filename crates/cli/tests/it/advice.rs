@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::kit::{Folder, POLICY, Service, run, text};
-use crate::reload::{replace, until};
+use crate::kit::{Folder, POLICY, Service, run, text, until};
+use crate::reload::replace;
 
 const HIDDEN: &str = "rules:\n  api:\n    limits: [10/s, 1000/min]\n";
 

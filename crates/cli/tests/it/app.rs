@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -146,6 +145,3 @@ async fn web_socket(upgrade: WebSocketUpgrade) -> Response {
         }
     })
 }
-
-/// How long a test waits for what should come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

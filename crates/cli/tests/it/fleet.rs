@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tollkeeper_testkit::redis_server::RedisServer;
 
-use crate::kit::{PATIENCE, Service};
+use crate::kit::{Service, until};
 
 const LIMIT: u64 = 3_000;
 
@@ -164,12 +164,4 @@ fn shares_are_of_as_many_as_there_are() {
     });
     let after = fleet.ask(500);
     assert!(told.admitted + after.admitted <= fleet.allowed(0), "{told:?}, {after:?}");
-}
-
-/// Asks again and again, until it is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-    }
 }

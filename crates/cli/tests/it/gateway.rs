@@ -7,9 +7,8 @@ use std::process::Command;
 use tollkeeper_testkit::tls::Tls;
 use tungstenite::Message;
 
-use crate::app::{App, PATIENCE};
-use crate::kit::{Reply, Service, read_reply, request};
-use crate::reload::until;
+use crate::app::App;
+use crate::kit::{PATIENCE, Reply, Service, read_reply, request, until};
 
 const GB: u64 = 1 << 30;
 

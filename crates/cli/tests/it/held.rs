@@ -7,12 +7,12 @@ use std::process::Command;
 use tollkeeper_testkit::redis_server::RedisServer;
 
 use crate::app::App;
-use crate::kit::{Service, request};
-use crate::reload::until;
+use crate::kit::{Service, request, until};
 
 fn policy(server: &RedisServer, rest: &str) -> String {
     let rules = "rules: { few: { concurrency: { max_in_flight: 1, lease: 1h } } }";
-    format!("{rest}store: {{ url: \"{}\", timeout: 5s }}\n{rules}", server.url())
+    // So long that a busy machine does not miss it.
+    format!("{rest}store: {{ url: \"{}\", timeout: 10s }}\n{rules}", server.url())
 }
 
 /// Whether nobody holds the only permit.
@@ -72,7 +72,7 @@ fn a_permit_of_a_client_that_hung_up_is_free() {
         until("its connection is closed", || unread(&service).is_empty());
         server.cont().unwrap();
         until("it was decided all the same", || decisions(&service) > before);
-        until("the permit came back", || is_free(&service));
+        until(&format!("the permit of {path} {body} came back"), || is_free(&service));
     }
 }
 

@@ -9,10 +9,17 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tollkeeper_testkit::moment::until;
+use tollkeeper_testkit::moment;
 
 /// How long anything may take that is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again and again, until it is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let so = moment::until(PATIENCE, || is_so().then_some(()));
+    assert!(so.is_some(), "not within {PATIENCE:?}: {what}");
+}
 
 /// The file that the documentation shows first.
 pub(crate) const POLICY: &str = "\
@@ -178,7 +185,7 @@ impl Service {
             status.map_or(true, |status| status.contains("State:\tT"))
         };
         let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        until(PATIENCE, || threads().all(is_frozen).then_some(())).unwrap();
+        until("all of it is frozen", || threads().all(is_frozen));
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

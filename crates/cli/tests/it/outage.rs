@@ -1,14 +1,11 @@
 //! The service when its server is gone, wrong, or not there yet: it goes on, and says so.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::{Launch, RedisServer};
 
-use crate::kit::{Reply, Service};
-
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::kit::{PATIENCE, Reply, Service};
 
 const RULES: &str = "
 rules:

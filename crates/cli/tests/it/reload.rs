@@ -2,12 +2,8 @@
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use crate::kit::{Reply, Service};
-
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::kit::{Reply, Service, until};
 
 fn rules(limit: &str) -> String {
     format!("rules: {{ api: {{ limit: {limit} }} }}")
@@ -22,14 +18,6 @@ pub(crate) fn replace(service: &Service, content: &str) {
 
 fn look(service: &Service) -> Reply {
     service.post("/v1/check", r#"{"rule":"api","key":"alice","cost":0}"#)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a real service is waited for, with a bound")]
-pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it is not so: {what}");
-    }
 }
 
 fn until_limit(service: &Service, limit: u64) {

@@ -1,14 +1,10 @@
 //! Keys spread over several servers, as somebody sees it who runs the service.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use tollkeeper_testkit::moment::until;
 use tollkeeper_testkit::redis_server::RedisServer;
 
-use crate::kit::{Folder, Service, run, text};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::kit::{Folder, PATIENCE, Service, run, text};
 
 const RULES: &str = "
 rules:

@@ -8,10 +8,7 @@ use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::Launch;
 use tollkeeper_testkit::sentinels::Sentinels;
 
-use crate::kit::{Folder, Service, run, text};
-
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::kit::{Folder, PATIENCE, Service, run, text};
 
 /// How long a node of a cluster may be silent.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1000);

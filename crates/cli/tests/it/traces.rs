@@ -20,8 +20,7 @@ use tollkeeper_testkit::tls::Tls;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, ServerTlsConfig};
 
-use crate::kit::{Service, read_reply, request};
-use crate::reload::until;
+use crate::kit::{Service, read_reply, request, until};
 
 const POLICY: &str =
     "rules: { api: { match: { path: /api/** }, key: header:x-api-key, limit: 2/day } }";
