@@ -66,10 +66,11 @@ impl Grants {
         Some(spent)
     }
 
-    /// Puts back what was spent and not told; and what was, if it turns out that the store was not told.
+    /// Puts back what was spent and not told, where it lasts longest; and what was told, if it turns out that the
+    /// store was not.
     pub(super) fn put_back(&mut self, cost: u64, now_us: u64) {
         let mut owed = cost;
-        for grant in self.each.iter_mut().filter(|grant| grant.ends_us > now_us) {
+        for grant in self.each.iter_mut().rev().filter(|grant| grant.ends_us > now_us) {
             let back = owed.min(grant.spent);
             grant.units += back;
             grant.spent -= back;

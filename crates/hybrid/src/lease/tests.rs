@@ -262,6 +262,17 @@ fn what_has_ended_is_not_told() {
     assert!(lend.back.contains(&told), "{:?}", lend.back);
 }
 
+/// It went where it ended soonest, though it had come from elsewhere, and was lost if its request waited once more.
+#[test]
+fn what_is_put_back_lasts_as_long_as_it_can() {
+    let mut lease = holding(&TERMS, 3, 0);
+    lease.granted(&TERMS, &of_turn(2, 4, 4 * PERIOD_US), ALL, 0, 10, 0);
+    assert!(lease.spend(4, 20).is_some());
+    let spent = lease.spend(1, 20).unwrap();
+    lease.put_back(1, spent, 20);
+    assert_eq!((lease.left(20), lease.left(2 * PERIOD_US)), (3, 3));
+}
+
 /// Of a limit that had long turns and has short ones, more was out than may be, for hours: nobody could
 /// have anything, and what was there was not spent.
 #[test]
