@@ -3,7 +3,7 @@
 //!
 //! An entry lies in its home line, or beside it in the same group, or in the first group after it that had
 //! a place. So a search may end at a group with a free place, and whoever leaves draws those behind him
-//! forward.
+//! forward; and of those found elsewhere than in their line some are brought home.
 //!
 //! Of the groups that there can be some are in use, a fifth more at a time, or twice as many while they are
 //! few. The order of homes does not depend on their number. So a table that grows moves its entries from the
@@ -203,13 +203,16 @@ impl<'a> Groups<'a> {
         entries * PLACES > groups * WIDTH * taken && groups < self.most
     }
 
-    /// Locks the entry that belongs at `place`, if it seems to be there. What seems not to be may be.
+    /// Locks the entry that belongs at `place`, if it seems to be in its home line. What seems not to be may be.
     #[inline(always)]
-    pub(crate) fn hold(self, fingerprint: Fingerprint, place: u64) -> Option<Held<'a>> {
+    pub(crate) fn hold_home(self, fingerprint: Fingerprint, place: u64) -> Option<Held<'a>> {
+        self.line(self.home_line(place))?.hold(fingerprint)
+    }
+
+    /// The same for what is not in its home line.
+    #[inline]
+    pub(crate) fn hold_away(self, fingerprint: Fingerprint, place: u64) -> Option<Held<'a>> {
         let home = self.home_line(place);
-        if let Some(held) = self.line(home)?.hold(fingerprint) {
-            return Some(held);
-        }
         let held = self.line(home ^ 1)?.hold_if_seen(fingerprint);
         if held.is_some() { held } else { self.hold_beyond(fingerprint, home / LINES) }
     }
@@ -390,6 +393,30 @@ impl<'a> Groups<'a> {
                 return found;
             }
         }
+    }
+
+    /// Under the mutex: puts an entry that does not lie in its home line in the place of one that does, and that
+    /// one in its place. Preferably one that is not at home there either; else any, so that of keys that have no
+    /// room together those are away most of the time that are found least.
+    ///
+    /// Whoever lies where the other is at home is still found behind it: on the way from one to the other there is
+    /// no free place.
+    pub(crate) fn bring_home<T>(
+        &self,
+        beside: &mut Beside<T>,
+        fingerprint: Fingerprint,
+        place: impl Fn(Fingerprint) -> u64,
+    ) {
+        let line = self.home_line(place(fingerprint));
+        let found = self.find(fingerprint, place(fingerprint));
+        let Some(at) = found.filter(|at| at / OF_LINE != line) else { return };
+        let is_guest = |at: &usize| {
+            let at_home = |entry: Entry| self.home_line(place(entry.fingerprint)) == line;
+            !self.get(*at).is_some_and(at_home)
+        };
+        let mut homes = line * OF_LINE..(line + 1) * OF_LINE;
+        let home = homes.find(is_guest).unwrap_or(line * OF_LINE + beside.random(OF_LINE));
+        self.swap(beside, at, home);
     }
 
     fn swap<T>(&self, beside: &mut Beside<T>, one: usize, other: usize) {

@@ -112,6 +112,10 @@ impl Keys<'_> {
         self.groups.find(id.fingerprint, id.place)
     }
 
+    pub(crate) fn bring_home(&mut self, id: Id) {
+        self.groups.bring_home(&mut self.inner.beside, id.fingerprint, Fingerprint::place);
+    }
+
     pub(crate) fn has_room(&self) -> bool {
         self.groups.has_room(&self.inner.beside)
     }

@@ -10,6 +10,7 @@ use crate::group::Held;
 use crate::groups::Land;
 use crate::settings::Settings;
 use crate::shard::{Common, Id, Keys, Shard};
+use crate::turn;
 
 /// The most keys that a shard is meant for: so many shards that threads that add keys seldom meet.
 const KEYS_PER_SHARD: usize = 8192;
@@ -61,7 +62,27 @@ impl Table {
     /// again.
     #[inline(always)]
     pub(crate) fn hold(&self, id: Id) -> Option<Held<'_>> {
-        self.land.shard(low(id)).hold(id.fingerprint, id.place)
+        match self.land.shard(low(id)).hold_home(id.fingerprint, id.place) {
+            None => self.hold_away(id),
+            held => held,
+        }
+    }
+
+    /// The same for one that is not in its home line. Now and then it is brought there, unless that had to be
+    /// waited for.
+    #[inline(never)]
+    fn hold_away(&self, id: Id) -> Option<Held<'_>> {
+        let groups = self.land.shard(low(id));
+        let held = groups.hold_away(id.fingerprint, id.place)?;
+        if !turn::brings_home() {
+            return Some(held);
+        }
+        drop(held);
+        if let Some(mut shard) = self.shards[self.number_of(id)].try_lock(groups) {
+            shard.bring_home(id);
+        }
+        let held = groups.hold_home(id.fingerprint, id.place);
+        held.or_else(|| groups.hold_away(id.fingerprint, id.place))
     }
 
     fn lock(&self, number: usize) -> Keys<'_> {

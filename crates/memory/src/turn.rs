@@ -1,4 +1,5 @@
-//! Which calls sweep. Each thread counts its own, so that counting makes nobody wait.
+//! Which calls sweep, and which bring home what they find elsewhere. Each thread counts its own, so that counting
+//! makes nobody wait.
 //!
 //! The more they find, the more often they come.
 //!
@@ -14,6 +15,9 @@ const AT_FIRST: u32 = 64;
 const SELDOM: u32 = 512;
 const OFTEN: u32 = 32;
 
+/// Of the calls that find a key elsewhere than at home one in so many brings it there.
+const HOME: u32 = 8;
+
 /// What a call adds: 2^32 divided by the golden ratio.
 const STEP: u32 = 0x9E37_79B9;
 
@@ -23,6 +27,8 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     /// What calls have added so far. The first one comes to 0.
     static ADDED: Cell<u32> = const { Cell::new(0u32.wrapping_sub(STEP)) };
+    /// The same of calls that found a key elsewhere than at home.
+    static AWAY: Cell<u32> = const { Cell::new(0) };
     /// Below which sum it is a call's turn.
     static TURN: Cell<u32> = const { Cell::new(u32::MAX / AT_FIRST) };
 }
@@ -35,6 +41,15 @@ pub(crate) fn is_due() -> bool {
         added.get()
     });
     added < TURN.get() && is_due_or_first(added)
+}
+
+/// Counts a call that found a key elsewhere than at home; whether it is one of those that bring it there.
+#[inline]
+pub(crate) fn brings_home() -> bool {
+    AWAY.with(|away| {
+        away.set(away.get().wrapping_add(STEP));
+        away.get() < u32::MAX / HOME
+    })
 }
 
 /// A sweep has found something, or nothing: then the next one comes later. Whoever sweeps reads what

@@ -15,6 +15,11 @@ fn numbered(number: u32) -> Packed {
     Packed::elsewhere(number, RowId::NONE)
 }
 
+/// As a decision does.
+pub(super) fn hold(groups: Groups<'_>, name: Fingerprint, place: u64) -> Option<Held<'_>> {
+    groups.hold_home(name, place).or_else(|| groups.hold_away(name, place))
+}
+
 /// Puts in and takes out at random, and compares with a map.
 fn live(place: impl Fn(Fingerprint) -> u64 + Copy, most: u64, steps: u32) {
     let hasher = Fingerprinter::new(&RandomState::new());
@@ -47,6 +52,12 @@ fn live(place: impl Fn(Fingerprint) -> u64 + Copy, most: u64, steps: u32) {
         }
         groups.release(&mut beside);
         assert_eq!(beside.len(), known.len());
+        let brought = of(dice.below(most));
+        groups.bring_home(&mut beside, brought, place);
+        groups.release(&mut beside);
+        if let Some(at) = groups.find(brought, place(brought)) {
+            assert_eq!(at / OF_LINE, groups.home_line(place(brought)));
+        }
     }
     for (name, number) in known {
         let fingerprint = of(name);
@@ -122,10 +133,10 @@ fn what_lies_beside_its_line_moves_there_when_there_is_a_place() {
     groups.release(&mut beside);
     assert_eq!([0, 1, 2, 3, 4].map(at), [Some(2), None, Some(3), Some(1), Some(0)]);
     for nth in [0, 2, 3, 4] {
-        let held = groups.hold(of(nth), place(of(nth))).unwrap();
+        let held = hold(groups, of(nth), place(of(nth))).unwrap();
         assert_eq!(held.state(), numbered(nth));
     }
-    assert!(groups.hold(of(1), place(of(1))).is_none());
+    assert!(hold(groups, of(1), place(of(1))).is_none());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::thread;
 use tollkeeper_core::Algorithm;
 
 use super::super::Land;
+use super::super::tests::hold;
 use super::*;
 use crate::fingerprint::Fingerprinter;
 use crate::packed::Packed;
@@ -97,11 +98,17 @@ fn steps_lose_nothing_and_move_few() {
             groups.release(&mut beside);
             gone += 1;
         }
+        // And some are brought home, on either side of the edge.
+        for nth in [gone, gone + nth % 50, gone + (nth - gone) / 2, nth - nth % 9, nth] {
+            groups.bring_home(&mut beside, keys.of(nth), Fingerprint::place);
+        }
+        map.changed(groups, &beside);
+        groups.release(&mut beside);
         for known in gone..=nth {
             let at = keys.find(known).unwrap();
             assert_eq!(groups.get(at).unwrap().state, numbered(known));
             assert_eq!(beside.note(at), Some(&known));
-            assert!(groups.hold(keys.of(known), keys.of(known).place()).is_some());
+            assert!(hold(groups, keys.of(known), keys.of(known).place()).is_some());
         }
     }
     assert!((200..2_000).contains(&steps), "{steps}");
@@ -118,11 +125,12 @@ fn others_count_in_it_meanwhile() {
     let (added, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let next = |state: Packed| Packed::of_words(state.words().map(|word| word + 1));
     let count = |nth: u32| {
-        if let Some(held) = groups.hold(keys.of(nth), keys.of(nth).place()) {
+        if let Some(held) = hold(groups, keys.of(nth), keys.of(nth).place()) {
             held.set_state(next(held.state()));
             return;
         }
         let mut beside = beside.lock().unwrap();
+        groups.bring_home(&mut beside, keys.of(nth), Fingerprint::place);
         let at = keys.find(nth).unwrap();
         let state = groups.locked(&mut beside, at).unwrap().state;
         groups.set_state(&mut beside, at, next(state));
