@@ -147,7 +147,7 @@ impl<C: Clock> MemoryStore<C> {
         let now_us = |seen_us| early.now_us(clock, seen_us);
         let packed = held.state();
         let unit = self.table.common.rows.unit(packed.row());
-        let Some(Taken { packed, now_us, remaining, reset_after_us }) =
+        let Some(Taken { packed, now_us, limit, remaining, reset_after_us }) =
             unit.and_then(|unit| packed.take(check.quota, unit, check.cost, now_us))
         else {
             return Err(Some(held));
@@ -160,7 +160,7 @@ impl<C: Clock> MemoryStore<C> {
         let outcome = Outcome {
             allowed: true,
             shadow: check.shadow,
-            limit: check.quota.limit(),
+            limit,
             remaining,
             retry_after_us: Some(0),
             reset_after_us,

@@ -51,6 +51,8 @@ pub(crate) struct Stepped {
 pub(crate) struct Taken {
     pub(crate) packed: Packed,
     pub(crate) now_us: u64,
+    /// What the quota's is: here it is known where to find it.
+    pub(crate) limit: u64,
     pub(crate) remaining: u64,
     pub(crate) reset_after_us: u64,
 }
@@ -152,28 +154,28 @@ impl Packed {
         cost: u64,
         now_us: impl FnOnce(u64) -> u64,
     ) -> Option<Taken> {
-        let (packed, now_us, [remaining, reset_after_us]) = match quota {
+        let (packed, now_us, limit, [remaining, reset_after_us]) = match quota {
             Quota::TokenBucket(bucket) | Quota::Gcra(bucket) => {
                 let state = self.debt_of(bucket, unit)?;
                 let now_us = now_us(state.last_us);
                 let (state, numbers) = state.taken(bucket, cost, now_us)?;
-                (self.with(state.last_us, state.debt)?, now_us, numbers)
+                (self.with(state.last_us, state.debt)?, now_us, bucket.capacity(), numbers)
             }
             Quota::FixedWindow(window) => {
                 let state = self.count_of(window, unit)?;
                 let now_us = now_us(self.seen_us(unit));
                 let (state, numbers) = state.taken(window, cost, now_us)?;
-                (self.with(state.window, state.count)?, now_us, numbers)
+                (self.with(state.window, state.count)?, now_us, window.max_requests(), numbers)
             }
             Quota::SlidingWindowCounter(window) => {
                 let state = self.pair_of(window, unit)?;
                 let now_us = now_us(self.seen_us(unit));
                 let (state, numbers) = state.taken(window, cost, now_us)?;
-                (self.with_pair(&state)?, now_us, numbers)
+                (self.with_pair(&state)?, now_us, window.max_requests(), numbers)
             }
             _ => return None,
         };
-        (cost > 0).then_some(Taken { packed, now_us, remaining, reset_after_us })
+        (cost > 0).then_some(Taken { packed, now_us, limit, remaining, reset_after_us })
     }
 
     /// What [`State::step`] does, without unpacking; `None` if that is needed. `unit` is that of the

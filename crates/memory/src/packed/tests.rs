@@ -78,7 +78,7 @@ fn taken_alike(packed: Packed, quota: &Quota, cost: u64, now_us: u64) {
     let stepped = stepped.filter(|it| is_short && it.step.written && it.step.admission.is_yes());
     let taken = stepped.map(|Stepped { step, packed, now_us }| {
         let Step { remaining, reset_after_us, .. } = step;
-        Taken { packed, now_us, remaining, reset_after_us }
+        Taken { packed, now_us, limit: quota.limit(), remaining, reset_after_us }
     });
     assert_eq!(packed.take(quota, unit, cost, |_| now_us), taken);
     assert_eq!(packed.take(quota, unit, 0, |_| now_us), None);
