@@ -177,7 +177,38 @@ impl<'a> Locked<'a> {
 
 #[cfg(test)]
 mod tests {
+    use tollkeeper_core::{ManualClock, Quota};
+
     use super::*;
+    use crate::store::MemoryStore;
+
+    /// Of a table that is nearly full a fifth of all keys lay elsewhere for ever, however often they were asked for.
+    #[test]
+    fn what_is_asked_for_often_lies_where_it_is_looked_for_first() {
+        const KEYS: usize = 300_000;
+        const OFTEN: usize = 1_000;
+        let settings = Settings { max_keys: KEYS, names: false, ..Settings::default() };
+        let store = MemoryStore::new(settings, ManualClock::at(1_000_000));
+        let quota = Quota::fixed_window(1_000, 1_000_000).unwrap();
+        let keys: Vec<String> = (0..KEYS).map(|nth| format!("user:{nth}")).collect();
+        let check = |key| Check::new("api", &quota, key, 1);
+        let ask = |key| assert!(store.check_now(&check(key)).unwrap().outcome.allowed);
+        let at_home = || {
+            let often = keys.iter().step_by(KEYS / OFTEN).map(|key| store.table.id(&check(key)));
+            let groups = |id| store.table.land.shard(low(id));
+            let home = often.filter(|id| groups(*id).hold_home(id.fingerprint, id.place).is_some());
+            home.count()
+        };
+        keys.iter().for_each(|key| ask(key));
+        let before = at_home();
+        assert!((OFTEN / 2..OFTEN * 9 / 10).contains(&before), "{before}");
+        for _ in 0..100 {
+            keys.iter().step_by(KEYS / OFTEN).for_each(|key| ask(key));
+        }
+        // Few of them have no room together.
+        let after = at_home();
+        assert!(after > OFTEN * 99 / 100, "{before}, {after}");
+    }
 
     #[test]
     fn no_shard_is_meant_for_more_keys_than_it_should_have() {
