@@ -369,6 +369,7 @@ impl<S: Store, L: Store> Engine<S, L> {
             Told::Ask { lead, sent_us } => (lead, sent_us),
         };
         let name = || self.store.shard_name(part.shard);
+        let deadline = deadline.sent(sent_us);
         match guard.call(deadline, name, self.store.decide_one(&request)).await {
             Ok(answer) => {
                 denied.learn(request.checks(), &answer, sent_us, most_us, lead);

@@ -38,6 +38,8 @@ impl Health {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     began_us: u64,
+    /// When the store is asked, which may be later.
+    sent_us: u64,
     at_us: u64,
 }
 
@@ -55,6 +57,18 @@ impl Deadline {
     /// When the decision began.
     pub(crate) fn began_us(self) -> u64 {
         self.began_us
+    }
+
+    /// The same of a decision for which the store is asked at `sent_us`.
+    pub(crate) fn sent(self, sent_us: u64) -> Self {
+        Self { sent_us, ..self }
+    }
+
+    /// Whether a store that was silent until then failed. One that has let somebody wait for half of what
+    /// a decision has did, or nobody would ever find out; one that was asked in the last moment, or by
+    /// somebody without patience, may be well.
+    fn tells_of_the_store(self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.sent_us) >= self.at_us.saturating_sub(self.began_us) / 2
     }
 }
 
@@ -90,7 +104,7 @@ impl Guard {
     /// The deadline of a decision that begins now.
     pub(crate) fn begin(&self) -> Deadline {
         let began_us = self.timer.now_us();
-        Deadline { began_us, at_us: began_us + self.timeout_us() }
+        Deadline { began_us, sent_us: began_us, at_us: began_us + self.timeout_us() }
     }
 
     pub(crate) fn is_past(&self, deadline: Deadline) -> bool {
@@ -110,14 +124,18 @@ impl Guard {
         name: impl Fn() -> String,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let Deadline { began_us, at_us } = deadline;
         let mut under_way = self.enter(deadline, &name)?;
-        let answered = self.by(at_us, self.timeout_us(), call).await;
+        let answered = self.by(deadline.at_us, call).await;
         under_way.ended = true;
         let now_us = self.timer.now_us();
-        self.observer.store_called(now_us.saturating_sub(began_us));
-        self.learn(began_us, now_us, &name, answered.as_ref().err());
-        answered
+        self.observer.store_called(now_us.saturating_sub(deadline.sent_us));
+        match &answered {
+            Some(answered) => {
+                self.learn(deadline.sent_us, now_us, &name, answered.as_ref().err());
+            }
+            None => self.hear_nothing(deadline, now_us, &name, &no_answer(self.timeout_us())),
+        }
+        answered.unwrap_or_else(|| Err(no_answer(self.timeout_us())))
     }
 
     /// Waits for an event, and not past the deadline.
@@ -126,11 +144,7 @@ impl Guard {
         deadline: Deadline,
         event: impl Future<Output = ()>,
     ) -> Result<(), StoreError> {
-        let event = async {
-            event.await;
-            Ok(())
-        };
-        self.by(deadline.at_us, self.timeout_us(), event).await
+        self.by(deadline.at_us, event).await.ok_or_else(|| no_answer(self.timeout_us()))
     }
 
     /// Gives back what a call was charged. It goes whatever the breaker says and however many are
@@ -142,9 +156,9 @@ impl Guard {
         call: impl Future<Output = Result<T, StoreError>>,
     ) {
         let mut owed = Owed { guard: self, name: &name, paid: false };
-        let answered = self.by(deadline.at_us, self.timeout_us(), call).await;
+        let answered = self.by(deadline.at_us, call).await;
         owed.paid = true;
-        if let Err(error) = answered {
+        if let Err(error) = answered.unwrap_or_else(|| Err(no_answer(self.timeout_us()))) {
             self.observer.kept_charge(&name(), &error);
         }
     }
@@ -155,7 +169,8 @@ impl Guard {
         patience_us: u64,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        self.by(self.timer.now_us() + patience_us, patience_us, call).await
+        let answered = self.by(self.timer.now_us() + patience_us, call).await;
+        answered.unwrap_or_else(|| Err(no_answer(patience_us)))
     }
 
     fn enter<'a, N: Fn() -> String>(
@@ -170,38 +185,45 @@ impl Guard {
             let message = format!("{MAX_IN_FLIGHT} calls to the store are under way");
             return Err(StoreError::did_not_run(message));
         }
-        if !self.breaker.lock().admits(deadline.began_us, others) {
+        if !self.breaker.lock().admits(deadline.sent_us, others) {
             return Err(StoreError::did_not_run("the store is down"));
         }
         under_way.ended = false;
         Ok(under_way)
     }
 
-    /// What `call` answers by `at_us`, which is `within_us` after it all began.
-    async fn by<T>(
-        &self,
-        at_us: u64,
-        within_us: u64,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    /// What `call` answers by `at_us`.
+    async fn by<T>(&self, at_us: u64, call: impl Future<Output = T>) -> Option<T> {
         let mut call = pin!(call);
         let mut deadline = self.timer.at(at_us);
         poll_fn(|context| {
             // An answer that is there counts, however late somebody looks.
             if let Poll::Ready(answered) = call.as_mut().poll(context) {
-                return Poll::Ready(answered);
+                return Poll::Ready(Some(answered));
             }
-            deadline.as_mut().poll(context).map(|()| {
-                let within = format_duration(within_us);
-                Err(StoreError::may_have_run(format!("the store gave no answer within {within}")))
-            })
+            deadline.as_mut().poll(context).map(|()| None)
         })
         .await
     }
 
+    /// Nobody waits any longer for an answer.
+    fn hear_nothing(
+        &self,
+        deadline: Deadline,
+        now_us: u64,
+        name: &impl Fn() -> String,
+        error: &StoreError,
+    ) {
+        if deadline.tells_of_the_store(now_us) {
+            self.learn(deadline.sent_us, now_us, name, Some(error));
+        } else {
+            self.breaker.lock().abandoned(deadline.sent_us);
+        }
+    }
+
     fn learn(
         &self,
-        began_us: u64,
+        sent_us: u64,
         now_us: u64,
         name: &impl Fn() -> String,
         error: Option<&StoreError>,
@@ -209,10 +231,10 @@ impl Guard {
         let turn = {
             let mut breaker = self.breaker.lock();
             match error.map(StoreError::about) {
-                None | Some(About::State) => breaker.answered(began_us, now_us),
-                Some(About::Way) => breaker.unreached(began_us, now_us),
-                Some(About::Process) => return breaker.abandoned(began_us),
-                Some(_) => breaker.failed(began_us, now_us),
+                None | Some(About::State) => breaker.answered(sent_us, now_us),
+                Some(About::Way) => breaker.unreached(sent_us, now_us),
+                Some(About::Process) => return breaker.abandoned(sent_us),
+                Some(_) => breaker.failed(sent_us, now_us),
             }
         };
         if let Some(error) = error.filter(|error| error.is_of_state()) {
@@ -227,6 +249,11 @@ impl Guard {
         };
         self.observer.store_changed(&name(), &change);
     }
+}
+
+fn no_answer(within_us: u64) -> StoreError {
+    let within = format_duration(within_us);
+    StoreError::may_have_run(format!("the store gave no answer within {within}"))
 }
 
 /// A charge that is being given back. Its caller may go away before that was answered.
@@ -259,14 +286,7 @@ impl<N: Fn() -> String> Drop for UnderWay<'_, N> {
         if self.ended {
             return;
         }
-        let Deadline { began_us, at_us } = self.deadline;
-        let now_us = self.guard.timer.now_us();
-        // Callers may have less patience than we have. A store that has let one wait for half of it
-        // failed, or nobody would ever find out.
-        if now_us.saturating_sub(began_us) < at_us.saturating_sub(began_us) / 2 {
-            return self.guard.breaker.lock().abandoned(began_us);
-        }
         let error = StoreError::may_have_run("nobody waited for the answer");
-        self.guard.learn(began_us, now_us, self.name, Some(&error));
+        self.guard.hear_nothing(self.deadline, self.guard.timer.now_us(), self.name, &error);
     }
 }
