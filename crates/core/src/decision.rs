@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::algorithm::Admission;
+use crate::check::Check;
 use crate::quota::Quota;
 use crate::state::{State, Step};
 
@@ -24,8 +25,8 @@ pub struct Outcome {
     pub reset_after_us: u64,
     /// How long an admitted request is to wait.
     pub delay_us: u64,
-    /// Whether this process decided it, with leave of a shared store. Others may hold units that
-    /// nobody here knows of.
+    /// Whether this process decided it, with leave of a shared store, or nobody did since another limit
+    /// denies. Others may hold units that nobody here knows of.
     pub here: bool,
 }
 
@@ -63,6 +64,21 @@ impl Outcome {
             reset_after_us: step.reset_after_us,
             delay_us,
             here: false,
+        }
+    }
+
+    /// The numbers of a limit that nobody was asked for: there is nothing left, or more.
+    #[must_use]
+    pub fn unknown(check: &Check<'_>) -> Self {
+        Self {
+            allowed: true,
+            shadow: check.shadow,
+            limit: check.quota.limit(),
+            remaining: 0,
+            retry_after_us: Some(0),
+            reset_after_us: 0,
+            delay_us: 0,
+            here: true,
         }
     }
 

@@ -8,25 +8,28 @@
 //! of it and for no longer than the setting says; what this process does itself is forgotten here at
 //! once.
 //!
+//! It holds whatever else a request meets: one limit that denies is enough. Of others that were not asked
+//! together with it nothing is known then, and they say so.
+//!
 //! An admission after which as much again would be denied tells when that ends, as a denial does. So a
 //! busy key costs about one call for each unit that it admits: of one that was denied lately one caller
 //! asks at a time, and whoever comes meanwhile waits for what he is told ([`asking`]).
 //!
-//! Not for `concurrency`, whose permits come back at any moment, and not for shadows, which deny
-//! nobody.
+//! Not for `concurrency`, whose permits come back at any moment, not for shadows, which deny
+//! nobody, and not for what this process decides by itself.
 
 use std::sync::Arc;
 
 use ahash::RandomState;
 use hashbrown::{Equivalent, HashMap};
 use parking_lot::Mutex;
-use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Hears, Outcome, Quota};
+use smallvec::SmallVec;
+use tollkeeper_core::{Algorithm, Answer, Bucket, Check, Consistency, Hears, Outcome, Quota};
 use tollkeeper_policy::CompactString;
 
-use crate::guard::{Deadline, Guard};
 use crate::timer::Timer;
 
-use asking::{Asking, Turn};
+use asking::Asking;
 pub(crate) use asking::{Lead, Told};
 
 mod asking;
@@ -85,8 +88,12 @@ struct Entry {
     cost: u64,
     sent_us: u64,
     until_us: u64,
-    /// Which limits were asked together: the answer has the numbers of each.
+    /// Of what size the limit was. A state can be asked for by several, such as a tier's or one that comes
+    /// with the request, and what one of them denies another may admit.
+    quota: Quota,
+    /// Which limits were asked together, and which of them this is: the answer has the numbers of each.
     together: u64,
+    nth: usize,
     answer: Answer,
     /// Who asks whether it still holds.
     asking: Option<Arc<Asking>>,
@@ -105,80 +112,56 @@ impl Denied {
         Self { tables: (0..TABLES).map(|_| Mutex::new(table())).collect(), hasher }
     }
 
-    /// A denial that holds for these checks, or has held at some moment since they came: its numbers are
-    /// as last seen, its times go on.
+    /// A denial that holds for one of these checks, or has held at some moment since they came: numbers are as
+    /// last seen, times go on.
     pub(crate) fn find(&self, checks: &[Check<'_>], came_us: u64, now_us: u64) -> Option<Answer> {
-        let mut deny = checks.iter().enumerate().filter(|(_, check)| can_hold(check));
-        deny.find_map(|(nth, check)| self.find_by(checks, nth, check, came_us, now_us))
+        if let [check] = checks {
+            let (now_us, outcome) = self.find_own(check, came_us, now_us, |_, _| ())?;
+            return Some(Answer::one(now_us, false, outcome));
+        }
+        let mut together: Option<SmallVec<[Outcome; 4]>> = None;
+        let own = |check| {
+            self.find_own(check, came_us, now_us, |entry, passed_us| {
+                if together.is_none() && entry.together == self.together(checks) {
+                    let told = entry.answer.outcomes().iter();
+                    let aged = told.map(|told| aged(told, told.retry_after_us, passed_us));
+                    together = Some(aged.collect());
+                }
+            })
+        };
+        let own: SmallVec<[Option<(u64, Outcome)>; 4]> = checks.iter().map(own).collect();
+        let now_us = own.iter().flatten().map(|(now_us, _)| *now_us).max()?;
+        let outcomes = checks.iter().zip(&own).enumerate().map(|(nth, (check, own))| {
+            let told = || together.as_ref().and_then(|told| told.get(nth).copied());
+            own.map(|(_, own)| own).or_else(told).unwrap_or_else(|| Outcome::unknown(check))
+        });
+        Some(Answer::new(now_us, false, outcomes))
     }
 
-    fn find_by(
+    /// What one of the checks was told itself, and when by the store's clock. `seen` is shown by what, and
+    /// how long ago.
+    fn find_own(
         &self,
-        checks: &[Check<'_>],
-        nth: usize,
         check: &Check<'_>,
         came_us: u64,
         now_us: u64,
-    ) -> Option<Answer> {
+        seen: impl FnOnce(&Entry, u64),
+    ) -> Option<(u64, Outcome)> {
+        if !can_hold(check) {
+            return None;
+        }
         let name = named(check);
         let table = self.table(&name).lock();
         let entry = table.entries.get(&name).filter(|entry| entry.until_us > came_us)?;
-        if check.cost < entry.cost || entry.together != self.together(checks) {
+        if check.cost < entry.cost || entry.quota != *check.quota {
             return None;
         }
-        let denied = entry.answer.outcomes().get(nth)?;
+        let denied = entry.answer.outcomes().get(entry.nth)?;
         let retry_after_us = retry_after_us(check.quota, denied, entry.cost, check.cost)?;
         let passed_us = now_us.saturating_sub(entry.sent_us);
-        let outcomes = entry.answer.outcomes().iter().enumerate().map(|(at, outcome)| {
-            let retry = if at == nth { retry_after_us } else { outcome.retry_after_us };
-            aged(outcome, retry, passed_us)
-        });
-        Some(Answer::new(entry.answer.now_us.saturating_add(passed_us), false, outcomes))
-    }
-
-    /// Lets a request that no denial answers wait while somebody else asks.
-    pub(crate) async fn wait(
-        &self,
-        guard: &Guard,
-        checks: &[Check<'_>],
-        deadline: Deadline,
-    ) -> Told {
-        let mut sent_us = deadline.began_us();
-        loop {
-            let waiting = match self.turn(checks) {
-                Turn::Free => return Told::Ask { lead: None, sent_us },
-                Turn::Lead(lead) => return Told::Ask { lead: Some(lead), sent_us },
-                Turn::Wait(waiting) => waiting,
-            };
-            let waited = guard.wait(deadline, waiting.end()).await;
-            sent_us = guard.now_us();
-            // What was denied at any moment since it came is denied.
-            if let Some(answer) = self.find(checks, deadline.began_us(), sent_us) {
-                return Told::Denied(answer.into());
-            }
-            if waited.is_err() {
-                return Told::Nothing;
-            }
-        }
-    }
-
-    /// What somebody is to do whose request no denial answers.
-    fn turn(&self, checks: &[Check<'_>]) -> Turn {
-        let turn = checks.iter().filter(|check| can_hold(check)).find_map(|check| {
-            let name = named(check);
-            let mut table = self.table(&name).lock();
-            let entry = table.entries.get_mut(&name)?;
-            if let Some(left) = entry.left.checked_sub(check.cost) {
-                entry.left = left;
-                return Some(Turn::Free);
-            }
-            if let Some(asking) = entry.asking.as_ref().filter(|asking| !asking.has_ended()) {
-                return Some(asking.join().map_or(Turn::Free, Turn::Wait));
-            }
-            let asking = entry.asking.insert(Arc::default());
-            Some(Turn::Lead(Lead(Arc::clone(asking))))
-        });
-        turn.unwrap_or(Turn::Free)
+        seen(entry, passed_us);
+        let now_us = entry.answer.now_us.saturating_add(passed_us);
+        Some((now_us, aged(denied, retry_after_us, passed_us)))
     }
 
     /// Keeps what an answer says of those who come next, for as long as it holds and at most `most_us`.
@@ -194,21 +177,26 @@ impl Denied {
         if most_us == 0 {
             return;
         }
-        if !answer.allowed {
-            self.keep(checks, answer, sent_us, most_us);
-        } else if lead.is_some() {
-            // Only of a key that was denied before: others would fill the table for nothing.
-            match next_denied(checks, answer) {
-                Some(denial) => self.keep(checks, &denial, sent_us, most_us),
-                None => checks.iter().zip(answer.outcomes()).for_each(|(check, outcome)| {
-                    self.pass(&named(check), outcome, sent_us);
-                }),
+        // Only of a key that was denied before: others would fill the table for nothing.
+        if answer.allowed && lead.is_none() {
+            return;
+        }
+        let next = if answer.allowed { next_denied(checks, answer) } else { None };
+        let denial = if answer.allowed { next.as_ref() } else { Some(answer) };
+        for (nth, (check, outcome)) in checks.iter().zip(answer.outcomes()).enumerate() {
+            // What is decided here says nothing of the store.
+            if !can_hold(check) || outcome.here {
+                continue;
+            }
+            match denial.filter(|denial| denial.outcomes()[nth].denies()) {
+                Some(denial) => self.keep(checks, nth, denial, sent_us, most_us),
+                None => self.pass(&named(check), outcome, sent_us),
             }
         }
     }
 
-    /// Somebody was admitted, and something is left. More than half of the limit, and nobody need wait
-    /// for anybody any more.
+    /// A limit admits, and something is left of it. More than half, and nobody need wait for anybody any
+    /// more.
     fn pass(&self, name: &Named<'_>, outcome: &Outcome, now_us: u64) {
         let mut table = self.table(name).lock();
         let Some(entry) = table.entries.get_mut(name) else { return };
@@ -218,22 +206,17 @@ impl Denied {
         }
     }
 
-    fn keep(&self, checks: &[Check<'_>], answer: &Answer, sent_us: u64, most_us: u64) {
-        let holds_us = |outcome: &Outcome| {
-            // Clocks drift.
-            let retry_us = outcome.retry_after_us.map_or(u64::MAX, |us| us - us / 1000);
-            retry_us.min(most_us)
-        };
-        let denials = checks.iter().zip(answer.outcomes());
-        let denials = denials.filter(|(check, outcome)| outcome.denies() && can_hold(check));
-        let Some((check, outcome)) = denials.max_by_key(|(_, outcome)| holds_us(outcome)) else {
-            return;
-        };
+    fn keep(&self, checks: &[Check<'_>], nth: usize, answer: &Answer, sent_us: u64, most_us: u64) {
+        let (check, outcome) = (&checks[nth], &answer.outcomes()[nth]);
+        // Clocks drift.
+        let retry_us = outcome.retry_after_us.map_or(u64::MAX, |us| us - us / 1000);
         let entry = Entry {
             cost: check.cost,
             sent_us,
-            until_us: sent_us.saturating_add(holds_us(outcome)),
+            until_us: sent_us.saturating_add(retry_us.min(most_us)),
+            quota: *check.quota,
             together: self.together(checks),
+            nth,
             answer: answer.clone(),
             asking: None,
             left: 0,
@@ -282,10 +265,8 @@ impl Denied {
     }
 
     fn together(&self, checks: &[Check<'_>]) -> u64 {
-        // By its quota too: a state can be asked for by several, such as a tier's or one that comes
-        // with the request, and what one of them denies another may admit.
         let names = checks.iter().map(|check| (check.limit, check.key, check.shadow, check.quota));
-        self.hasher.hash_one(names.collect::<smallvec::SmallVec<[_; 4]>>())
+        self.hasher.hash_one(names.collect::<SmallVec<[_; 4]>>())
     }
 }
 
@@ -310,7 +291,7 @@ impl Entry {
     /// Whether it holds for whoever `other` holds for, and for smaller costs too. Else two costs that
     /// come in turn would drive each other out.
     fn says_more_than(&self, other: &Self) -> bool {
-        self.cost < other.cost && self.until_us > other.sent_us && self.together == other.together
+        self.cost < other.cost && self.until_us > other.sent_us && self.quota == other.quota
     }
 }
 
@@ -332,7 +313,8 @@ fn named<'a>(check: &Check<'a>) -> Named<'a> {
 
 /// Whether a denial by this limit lasts.
 fn can_hold(check: &Check<'_>) -> bool {
-    check.cost > 0 && !check.shadow && !matches!(check.quota, Quota::Concurrency(_))
+    let is_kept = !check.shadow && !matches!(check.quota, Quota::Concurrency(_));
+    is_kept && check.cost > 0 && check.consistency == Consistency::Exact
 }
 
 /// When to retry for `cost` units, of which a smaller number was denied. `None` where only the
@@ -363,7 +345,7 @@ fn next_denied(checks: &[Check<'_>], answer: &Answer) -> Option<Answer> {
         let may_deny = can_hold(check) && check.cost > outcome.remaining;
         may_deny.then(|| retry_when_taken_us(check.quota, outcome, check.cost)).flatten()
     });
-    let retries: smallvec::SmallVec<[Option<u64>; 4]> = retries.collect();
+    let retries: SmallVec<[Option<u64>; 4]> = retries.collect();
     retries.iter().any(Option::is_some).then_some(())?;
     let outcomes = answer.outcomes().iter().zip(&retries).map(|(outcome, retry)| match *retry {
         Some(us) => Outcome { allowed: false, retry_after_us: Some(us), delay_us: 0, ..*outcome },

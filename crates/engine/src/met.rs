@@ -206,10 +206,10 @@ impl Met {
         self.limits().any(|met| met.consistency != Consistency::Exact)
     }
 
-    /// For how long a denial of it is told again without asking. Whoever is denied counts for what
-    /// is leased, and is always asked for.
+    /// For how long a denial of it is told again without asking, where the store decides any of it.
     pub(crate) fn denied_cache_us(&self) -> u64 {
-        if self.is_local() { 0 } else { self.policy.store().denied_cache_us }
+        let is_stores = self.limits().any(|met| met.consistency == Consistency::Exact);
+        if is_stores { self.policy.store().denied_cache_us } else { 0 }
     }
 
     /// All of it as one request to a store.

@@ -5,10 +5,68 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
-use tollkeeper_core::Answer;
+use tollkeeper_core::{Answer, Check};
+
+use super::{Denied, can_hold, named};
+use crate::guard::{Deadline, Guard};
 
 /// The most who wait for one caller; further ones ask for themselves.
 const MOST_WAITING: usize = 16_384;
+
+/// For so many callers somebody waits, one after the other, before he asks for himself: it is twice as a
+/// rule, and more if what they were told helps nobody.
+const MOST_WAITS: usize = 8;
+
+impl Denied {
+    /// Lets a request that no denial answers wait while somebody else asks.
+    pub(crate) async fn wait(
+        &self,
+        guard: &Guard,
+        checks: &[Check<'_>],
+        deadline: Deadline,
+    ) -> Told {
+        let mut sent_us = deadline.began_us();
+        for _ in 0..MOST_WAITS {
+            let waiting = match self.turn(checks) {
+                Turn::Free => break,
+                Turn::Lead(lead) => return Told::Ask { lead: Some(lead), sent_us },
+                Turn::Wait(waiting) => waiting,
+            };
+            let waited = guard.wait(deadline, waiting.end()).await;
+            sent_us = guard.now_us();
+            // What was denied at any moment since it came is denied.
+            if let Some(answer) = self.find(checks, deadline.began_us(), sent_us) {
+                return Told::Denied(answer.into());
+            }
+            if waited.is_err() {
+                return Told::Nothing;
+            }
+        }
+        Told::Ask { lead: None, sent_us }
+    }
+
+    /// What somebody is to do whose request no denial answers.
+    fn turn(&self, checks: &[Check<'_>]) -> Turn {
+        for check in checks.iter().filter(|check| can_hold(check)) {
+            let name = named(check);
+            let mut table = self.table(&name).lock();
+            let Some(entry) = table.entries.get_mut(&name) else { continue };
+            if entry.quota != *check.quota {
+                continue;
+            }
+            if let Some(left) = entry.left.checked_sub(check.cost) {
+                entry.left = left;
+                continue;
+            }
+            if let Some(asking) = entry.asking.as_ref().filter(|asking| !asking.has_ended()) {
+                return asking.join().map_or(Turn::Free, Turn::Wait);
+            }
+            let asking = entry.asking.insert(Arc::default());
+            return Turn::Lead(Lead(Arc::clone(asking)));
+        }
+        Turn::Free
+    }
+}
 
 /// Somebody's question, until it is answered or given up.
 #[derive(Debug, Default)]
@@ -19,12 +77,12 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 
     /// Takes a place among those who wait, if there is one.
-    pub(super) fn join(self: &Arc<Self>) -> Option<Waiting> {
+    fn join(self: &Arc<Self>) -> Option<Waiting> {
         let waiting = Waiting(Arc::clone(self));
         (self.waiting.fetch_add(1, Ordering::Relaxed) < MOST_WAITING).then_some(waiting)
     }
@@ -32,7 +90,7 @@ impl Asking {
 
 /// Whoever asks. Its end, however it comes, lets those go who wait.
 #[derive(Debug)]
-pub(crate) struct Lead(pub(super) Arc<Asking>);
+pub(crate) struct Lead(Arc<Asking>);
 
 impl Drop for Lead {
     fn drop(&mut self) {
@@ -43,11 +101,11 @@ impl Drop for Lead {
 
 /// Whoever waits for him.
 #[derive(Debug)]
-pub(super) struct Waiting(Arc<Asking>);
+struct Waiting(Arc<Asking>);
 
 impl Waiting {
     /// Ends when the question has.
-    pub(super) async fn end(&self) {
+    async fn end(&self) {
         let ended = self.0.ended.notified();
         if !self.0.has_ended() {
             ended.await;
@@ -74,7 +132,7 @@ pub(crate) enum Told {
 
 /// What somebody is to do whose request no denial answers.
 #[derive(Debug)]
-pub(super) enum Turn {
+enum Turn {
     /// Ask, as everybody.
     Free,
     /// Ask, for others too.

@@ -75,15 +75,26 @@ fn it_holds_for_as_much_and_more_and_not_for_less() {
     assert!(found_at(&denied, &check(&log, "a", 2), 1_000).is_none());
 }
 
+/// It used to hold for those alone who meet the same limits, as if another limit could admit them.
 #[test]
-fn it_is_of_those_limits_that_were_asked_together() {
+fn one_limit_that_denies_is_enough() {
     let quota = bucket();
     let denied = Denied::new();
     let [alone] = check(&quota, "a", 1);
     let other = Check { limit: "other", ..alone };
     denied.learn(&[alone], &denial(Some(200_000)), 1_000, SECOND, None);
-    assert!(found_at(&denied, &[alone, other], 1_000).is_none());
+    let told = found_at(&denied, &[other, alone], 51_000).unwrap();
+    assert_eq!(told.outcomes()[0], Outcome::unknown(&other));
+    assert_eq!(told.outcomes()[1].retry_after_us, Some(150_000));
+    assert!(!told.allowed && told.charged_at_us.is_none());
+    assert!(found_at(&denied, &[other], 1_000).is_none());
     assert!(found_at(&denied, &[Check { shadow: true, ..alone }], 1_000).is_none());
+    // Whoever meets the same again hears of both.
+    let full = Outcome { allowed: true, remaining: 7, ..denial(None).outcomes()[0] };
+    let both = Answer::new(1_000, false, [full, denial(Some(200_000)).outcomes()[0]]);
+    denied.learn(&[other, alone], &both, 2_000, SECOND, None);
+    let told = found_at(&denied, &[other, alone], 2_000).unwrap();
+    assert_eq!(told.outcomes()[0].remaining, 7);
 }
 
 /// Inline limits of one period share a state: who was denied by 10/s was denied by 1000/s too.

@@ -161,6 +161,22 @@ async fn what_the_static_limiter_denies_leaves_the_lease_as_it_was() {
     assert_eq!(bench.leased().await, before - 1);
 }
 
+/// Whoever meets a leased limit too was asked for each time, however often the exact one had denied him.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_denied_is_told_again_to_whoever_meets_a_leased_limit_too() {
+    let bench = Bench::of("{ limit: 203/day }");
+    bench.warm().await;
+    while bench.both().await.allowed() {}
+    let before = bench.leased().await;
+    let calls = bench.calls();
+    for _ in 0..20 {
+        let denied = bench.both().await;
+        assert_eq!((denied.source(), denied.rule()), (Source::Cache, "exact"), "{denied:?}");
+    }
+    assert_eq!(bench.calls(), calls);
+    assert_eq!(bench.leased().await, before - 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_denied_here_charges_no_local_limiter() {
     // The call for the exact rule has 600 ms, longer than units live; those that are drawn have more.

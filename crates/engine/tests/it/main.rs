@@ -10,6 +10,7 @@
 mod after;
 mod alike;
 mod alone;
+mod among;
 mod apart;
 mod breaker;
 mod brief;

@@ -201,7 +201,7 @@ impl<S: Store + 'static> Hybrid<S> {
                 (Some(decided), there) => there
                     .filter(|(outcome, _)| outcome.denies())
                     .unwrap_or((decided.outcome, decided.charged_at_us(check))),
-                (None, there) => there.unwrap_or_else(|| (unknown(check), None)),
+                (None, there) => there.unwrap_or_else(|| (Outcome::unknown(check), None)),
             }
         });
         let told: SmallVec<[(Outcome, Option<u64>); 4]> = told.collect();
@@ -272,8 +272,9 @@ fn told<S: Store + 'static>(
 fn answer(checks: &[Check<'_>], here: &[Option<Decided>], now_us: u64) -> Answer {
     let store_us = here.iter().flatten().find_map(|decided| decided.store_us).unwrap_or(now_us);
     let each = here.iter().zip(checks);
-    let outcomes =
-        each.clone().map(|(here, check)| here.map_or_else(|| unknown(check), |it| it.outcome));
+    let outcomes = each
+        .clone()
+        .map(|(here, check)| here.map_or_else(|| Outcome::unknown(check), |it| it.outcome));
     let answer = Answer::new(store_us, false, outcomes);
     if !answer.allowed {
         return answer;
@@ -300,20 +301,7 @@ fn is_taken_here(check: &Check<'_>, reservation: Option<Ticket>) -> bool {
 fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
     let allowed = check.cost == 0;
     let retry_after_us = Some(if allowed { 0 } else { us });
-    let outcome = Outcome { allowed, retry_after_us, reset_after_us: us, ..unknown(check) };
+    let outcome =
+        Outcome { allowed, retry_after_us, reset_after_us: us, ..Outcome::unknown(check) };
     Decided { outcome, spent: None, store_us: None }
-}
-
-/// The numbers of a limit of which nothing was told: there is nothing left, or more.
-fn unknown(check: &Check<'_>) -> Outcome {
-    Outcome {
-        allowed: true,
-        shadow: check.shadow,
-        limit: check.quota.limit(),
-        remaining: 0,
-        retry_after_us: Some(0),
-        reset_after_us: 0,
-        delay_us: 0,
-        here: true,
-    }
 }
