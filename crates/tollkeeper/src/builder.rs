@@ -137,6 +137,21 @@ impl Builder {
         self
     }
 
+    /// For how long a denial is told again without the server being asked; a second where nothing is
+    /// said. Nobody is denied for it who would have been admitted, unless another process gives something back and
+    /// cannot tell. Zero turns it off.
+    pub fn denied_cache(mut self, most: Duration) -> Self {
+        self.settings.denied_cache_us = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Whether checks that wait at the same moment go to the server together; they do where nothing is
+    /// said.
+    pub fn merge(mut self, merge: bool) -> Self {
+        self.settings.merge = merge;
+        self
+    }
+
     /// What every key on a server begins with; `rl` where nothing is said.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.settings.prefix = prefix.to_owned();

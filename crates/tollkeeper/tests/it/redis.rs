@@ -84,6 +84,48 @@ async fn a_policy_file_can_name_a_server() {
     assert!(!limiter.check("api", "alice").await.unwrap().allowed());
 }
 
+/// How many scripts the server has run.
+fn scripts_run(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap().to_string();
+    let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    lines.filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok()).sum()
+}
+
+#[tokio::test]
+async fn a_denial_is_asked_for_again_if_none_is_kept() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    for (most, source) in [(Duration::ZERO, Source::Store), (AMPLE, Source::Cache)] {
+        let limit = Limit::per_day(1);
+        let limiter = Tollkeeper::redis(&server.url()).limit("api", limit).timeout(AMPLE);
+        let limiter = limiter.denied_cache(most).build();
+        limiter.opened().await.unwrap();
+        while limiter.check("api", "alice").await.unwrap().allowed() {}
+        assert_eq!(limiter.check("api", "alice").await.unwrap().source(), source);
+    }
+}
+
+#[tokio::test]
+async fn checks_that_wait_go_together_unless_they_are_not_to() {
+    const AT_ONCE: usize = 64;
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    for merge in [false, true] {
+        let limit = Limit::per_day(1_000);
+        let limiter = Tollkeeper::redis(&server.url()).limit("api", limit).timeout(AMPLE);
+        let limiter = limiter.merge(merge).build();
+        limiter.opened().await.unwrap();
+        assert!(limiter.check("api", "alice").await.unwrap().allowed());
+        let before = scripts_run(&server);
+        let asking = (0..AT_ONCE).map(|_| {
+            let limiter = limiter.clone();
+            async move { limiter.check("api", "alice").await.unwrap().allowed() }
+        });
+        let told = asking.collect::<tokio::task::JoinSet<_>>().join_all().await;
+        assert!(told.into_iter().all(|allowed| allowed));
+        let calls = scripts_run(&server) - before;
+        assert_eq!(calls == AT_ONCE as u64, !merge, "{calls} calls");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said_when_it_is_built() {
     let built = |url: &str| Tollkeeper::redis(url).limit("api", Limit::per_day(1)).try_build();
