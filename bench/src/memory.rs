@@ -6,6 +6,7 @@
 //! shows the median of the rounds, the spread, and the ratio to governor with ahash. What it takes to
 //! write down the key is measured in the same way and taken off.
 
+mod clocks;
 mod contestants;
 mod growth;
 mod settled;
@@ -21,7 +22,8 @@ use crate::progress::progress;
 use crate::spread::Spread;
 use crate::table::{Table, bar_shown};
 use contestants::{
-    Contestant, Governor, GovernorAhash, GovernorTold, Nobody, Ours, OursTold, ThrottleCrab,
+    Contestant, Governor, GovernorAhash, GovernorTold, Library, Nobody, Ours, OursTold,
+    ThrottleCrab,
 };
 use traffic::Traffic;
 
@@ -84,25 +86,29 @@ pub(crate) fn run() -> Vec<Table> {
     ));
     tables.push(table);
     tables.push(with_numbers());
+    tables.push(clocks::run());
     tables
 }
 
 /// What it takes to tell a client what is left, too.
 fn with_numbers() -> Table {
-    let header = ["keys", "tollkeeper", "governor + ahash", "ratio"];
+    let header = ["keys", "tollkeeper", "governor + ahash", "ratio", "through the library"];
     let mut table = Table::new("The same, and the numbers are read that a client is told", &header);
     for (name, keys, zipf) in
         [("1", 1, false), ("10 k", 10_000, false), ("1 M Zipf", 1_000_000, true)]
     {
         let traffic = Traffic::new(keys, zipf, CALLS);
-        let (ours, governor) = (OursTold::default(), GovernorTold::default());
-        let [ours, governor] = measure([&ours, &governor], &traffic, 1, || ());
+        let (ours, governor, library) =
+            (OursTold::default(), GovernorTold::default(), Library::new());
+        let [ours, governor, library] = measure([&ours, &governor, &library], &traffic, 1, || ());
         let ratio = format!("{:.2}", ours.median / governor.median);
-        table.row(&[name.to_owned(), ours.shown(0), governor.shown(0), ratio]);
+        let told = [ours.shown(0), governor.shown(0), ratio, library.shown(0)];
+        table.row(&[vec![name.to_owned()], told.to_vec()].concat());
     }
     table.note(
         "One thread. tollkeeper tells the limit, what remains and when all is back, governor (with its \
-         StateInformationMiddleware) what remains.",
+         StateInformationMiddleware) what remains. Through the library a rule is looked up by its name, and a decision tells \
+         everything: by which rules and limits, with what numbers, and what to give back.",
     );
     table
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tollkeeper_engine::{Ask, Source, Target};
+use tollkeeper_engine::{Judgement, Source};
 use tollkeeper_memory::SystemClock;
-use tollkeeper_policy::Policy;
+use tollkeeper_policy::{Attributes, Policy};
 use tollkeeper_stores::{StoreEngine, engine};
 use tollkeeper_testkit::redis_server::RedisServer;
 
@@ -19,8 +19,37 @@ use crate::table::{Table, bar_shown};
 /// How many times the limit is asked for.
 const TIMES: u64 = 100;
 
-/// The limits, in units a second, and how many engines are asked in turns, each with what it knows.
-const CASES: [(u64, usize); 4] = [(10, 1), (100, 1), (1_000, 1), (100, 4)];
+/// A limit, whom it meets, and how many engines are asked in turns, each with what it knows.
+struct Case {
+    title: &'static str,
+    per_second: u64,
+    rules: &'static str,
+    users: u64,
+    nodes: usize,
+}
+
+const CASES: [Case; 7] = [
+    Case::of_one("10/s", 10, "all: { limit: 10/s }"),
+    Case::of_one("100/s", 100, "all: { limit: 100/s }"),
+    Case::of_one("1000/s", 1_000, "all: { limit: 1000/s }"),
+    Case { nodes: 4, ..Case::of_one("100/s", 100, "all: { limit: 100/s }") },
+    Case::of_one("100/s, window", 100, "all: { algorithm: fixed_window, limit: 100/s }"),
+    Case::of_one("100/s, log", 100, "all: { algorithm: sliding_window_log, limit: 100/s }"),
+    Case {
+        users: 1_000,
+        ..Case::of_one(
+            "1000/s, and one for each of 1000 users",
+            1_000,
+            "all: { limit: 1000/s }, one: { limit: 100/s, key: attribute:user }",
+        )
+    },
+];
+
+impl Case {
+    const fn of_one(title: &'static str, per_second: u64, rules: &'static str) -> Self {
+        Self { title, per_second, rules, users: 1, nodes: 1 }
+    }
+}
 
 /// Until what was saved up is spent; then it counts.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -28,8 +57,6 @@ const MEASURED: Duration = Duration::from_secs(5);
 
 /// The most of the requests that may reach the server, in per cent: this, and one for each engine.
 const BAR_PERCENT: f64 = 1.1;
-
-const ASK: Ask<'_> = Ask { target: Target::Rule("hot"), key: Some("k"), cost: 1 };
 
 /// How many requests were decided, and by whom.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,12 +84,11 @@ pub(crate) fn run(server: &RedisServer, runtime: &Runtime) -> Table {
     ];
     let mut table = Table::new(title, &header);
     let bar = progress(CASES.len() as u64);
-    for (limit, nodes) in CASES {
-        bar.set_message(format!("{limit}/s, {nodes} nodes"));
-        let file = format!(
-            "store: {{ url: \"redis://127.0.0.1:{}\", timeout: 1s }}\nrules: {{ hot: {{ limit: {limit}/s }} }}",
-            server.port()
-        );
+    for case in CASES {
+        let Case { title, per_second, rules, nodes, .. } = case;
+        bar.set_message(format!("{title}, {nodes} nodes"));
+        let url = format!("redis://127.0.0.1:{}", server.port());
+        let file = format!("store: {{ url: \"{url}\" }}\nrules: {{ {rules} }}");
         let guard = runtime.enter();
         let node = |_| {
             let policy = Policy::parse(&file, &|_| None).unwrap();
@@ -70,17 +96,17 @@ pub(crate) fn run(server: &RedisServer, runtime: &Runtime) -> Table {
         };
         let engines: Vec<_> = (0..nodes).map(node).collect();
         let Count { requests, admitted, asked, called, without } =
-            ask(&engines, server, runtime, limit);
+            ask(&case, &engines, server, runtime);
         drop(guard);
         server.command(&["FLUSHALL"]).unwrap();
         let percent = |part: u64, whole: f64| 100.0 * part as f64 / whole;
         let reached = percent(asked, requests as f64);
         let most = BAR_PERCENT + nodes as f64;
         table.row(&[
-            format!("{limit}/s"),
+            title.to_owned(),
             nodes.to_string(),
             format!("{:.0}", requests as f64 / MEASURED.as_secs_f64()),
-            format!("{:.1}", percent(admitted, limit as f64 * MEASURED.as_secs_f64())),
+            format!("{:.1}", percent(admitted, per_second as f64 * MEASURED.as_secs_f64())),
             format!("{reached:.2}"),
             bar_shown(reached, most, &format!("{most:.1} %")),
             format!("{:.2}", percent(called, requests as f64)),
@@ -101,10 +127,10 @@ fn calls(server: &RedisServer) -> u64 {
 
 /// Asks at an even pace, whether there were answers or not.
 fn ask(
+    case: &Case,
     engines: &[Arc<StoreEngine<SystemClock>>],
     server: &RedisServer,
     runtime: &Runtime,
-    limit: u64,
 ) -> Count {
     let mut running = JoinSet::new();
     let started = Instant::now();
@@ -115,11 +141,14 @@ fn ask(
         if counts && before.is_none() {
             before = Some(calls(server));
         }
-        let due = passed.as_secs_f64() * (limit * TIMES) as f64;
+        let due = passed.as_secs_f64() * (case.per_second * TIMES) as f64;
         while (asked as f64) < due {
             let engine = Arc::clone(&engines[usize::try_from(asked).unwrap() % engines.len()]);
+            let user = (asked % case.users).to_string();
             let asking = async move {
-                let verdict = engine.check(ASK).await.unwrap();
+                let attributes = Attributes::from_pairs([("user", user.as_str())]).unwrap();
+                let judged = engine.judge(engine.meet(&attributes)).await.unwrap();
+                let Judgement::Decided(verdict) = judged else { unreachable!("rules are met") };
                 counts.then(|| (verdict.allowed(), verdict.source()))
             };
             running.spawn_on(asking, runtime.handle());
