@@ -1,4 +1,4 @@
-//! What the locks of this crate are made of. A model checker puts its own in its place (`tests/models.rs`), so
+//! What the locks of this crate are made of. A model checker puts its own in its place (`tests/model_*.rs`), so
 //! nothing else is used by them.
 
 pub(crate) use std::hint::spin_loop;

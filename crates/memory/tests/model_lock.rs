@@ -1,5 +1,6 @@
-//! Every order in which threads can meet at the lock of a line, by a model checker. What is checked is the
-//! source that the table uses, with the checker's atomics in place of the processor's.
+//! The orders in which threads can meet at the lock of a line, by a model checker: all in which each thread is
+//! taken off the processor three times at most. What is checked is the source that the table uses, with the
+//! checker's atomics in place of the processor's.
 
 #[path = "../src/lock.rs"]
 mod lock;
@@ -52,7 +53,7 @@ const BIT: u64 = 1 << 63;
 #[test]
 fn one_at_a_time_holds_a_line() {
     let mut builder = loom::model::Builder::new();
-    // Each thread is taken off the processor so often, at any moment.
+    // Each thread is taken off the processor so often at most, at any moment. More takes long.
     builder.preemption_bound = Some(3);
     builder.check(|| {
         let line: Arc<[AtomicU64; 2]> = Arc::new(from_fn(|_| AtomicU64::new(0)));

@@ -1,5 +1,6 @@
-//! Every order in which readers of the clock can meet the one who ties it, by a model checker. What is checked
-//! is the source that the clock uses, with the checker's atomics in place of the processor's.
+//! The orders in which readers of the clock can meet the one who ties it, by a model checker: all in which each
+//! thread is taken off the processor twice at most. What is checked is the source that the clock uses, with the
+//! checker's atomics in place of the processor's.
 
 #[path = "../src/clock/versioned.rs"]
 mod versioned;
@@ -21,7 +22,7 @@ mod atomic {
 #[test]
 fn numbers_that_belong_together_are_read_together() {
     let mut builder = loom::model::Builder::new();
-    // Each thread is taken off the processor so often, at any moment.
+    // Each thread is taken off the processor so often at most, at any moment. More takes long.
     builder.preemption_bound = Some(2);
     builder.check(|| {
         let numbers = Arc::new(Versioned::new([0, 0, 0]));

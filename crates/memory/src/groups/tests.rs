@@ -11,6 +11,8 @@ use crate::fingerprint::Fingerprinter;
 use crate::rows::RowId;
 use crate::slots::Budget;
 
+mod home;
+
 fn numbered(number: u32) -> Packed {
     Packed::elsewhere(number, RowId::NONE)
 }
