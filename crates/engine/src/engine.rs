@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
-use tollkeeper_core::{Request, Store, StoreError, Ticket, validate_key};
+use tollkeeper_core::{Ran, Request, Store, StoreError, Ticket, validate_key};
 use tollkeeper_policy::Policy;
 
 use crate::ask::{Ask, GLOBAL_KEY};
@@ -18,6 +18,7 @@ use crate::handle::{Handle, HandleKind, OwnedTarget};
 use crate::met::Met;
 use crate::observe::{Deaf, Observer};
 use crate::parts::{Spread, Which, spread};
+use crate::returns::Returns;
 use crate::timer::Timer;
 use crate::verdict::{Decided, Inner, Verdict};
 
@@ -26,9 +27,11 @@ mod amend;
 mod apart;
 mod brief;
 mod judge;
+mod repay;
 
 pub use brief::Brief;
 pub use judge::{Encounter, Judgement};
+pub(crate) use repay::Owed;
 
 /// Calls of one batch that are under way at once.
 const BATCH_WIDTH: usize = 64;
@@ -43,6 +46,7 @@ pub struct Engine<S, L = S> {
     /// Whether it is anybody who hears.
     is_heard: bool,
     safety: Option<Safety<L>>,
+    returns: Arc<Returns>,
 }
 
 /// What a store that can fail needs beside it.
@@ -51,6 +55,7 @@ struct Safety<L> {
     guards: Guards,
     fallback: Fallback<L>,
     denied: Arc<Denied>,
+    timer: Arc<dyn Timer>,
 }
 
 /// What is ready for the store.
@@ -85,7 +90,14 @@ impl<S: Store, L: Store> Engine<S, L> {
     /// The same as [`new`](Engine::new), where the type of a local limiter has to be named.
     pub fn unguarded(policy: Policy, store: S) -> Self {
         let policy = ArcSwap::from_pointee(policy);
-        Self { policy, store, observer: Arc::new(Deaf), is_heard: false, safety: None }
+        Self {
+            policy,
+            store,
+            observer: Arc::new(Deaf),
+            is_heard: false,
+            safety: None,
+            returns: Arc::new(Returns::new()),
+        }
     }
 
     /// Decides by `policy`, on a store that can fail. Each decision has the deadline of the
@@ -103,10 +115,12 @@ impl<S: Store, L: Store> Engine<S, L> {
         let guards = Guards::new(&timer, &observer, settings.timeout_us, seed);
         let fallback = Fallback::new(local);
         let denied = Arc::new(Denied::new());
-        store.tell(Arc::new(Hearsay { denied: Arc::clone(&denied), timer }));
-        let safety = Some(Safety { guards, fallback, denied });
+        let hearsay = Hearsay { denied: Arc::clone(&denied), timer: Arc::clone(&timer) };
+        store.tell(Arc::new(hearsay));
+        let safety = Some(Safety { guards, fallback, denied, timer });
         let policy = ArcSwap::from_pointee(policy);
-        Ok(Self { policy, store, observer, is_heard: false, safety })
+        let returns = Arc::new(Returns::new());
+        Ok(Self { policy, store, observer, is_heard: false, safety, returns })
     }
 
     /// The same engine, of which `observer` hears.
@@ -166,6 +180,19 @@ impl<S: Store, L: Store> Engine<S, L> {
     #[must_use]
     pub fn local(&self) -> Option<&L> {
         self.safety.as_ref().map(|safety| safety.fallback.local())
+    }
+
+    /// Waits until all that was held or waited for by requests that have ended has been given back: for a
+    /// program that is about to end, and has no requests any more. One that ends before leaves its permits to
+    /// their leases. While a store is away this lasts for as long as the leases do.
+    pub async fn given_back(&self) {
+        self.returns.done().await;
+    }
+
+    /// What is given back beside requests.
+    #[must_use]
+    pub fn returns(&self) -> &Arc<Returns> {
+        &self.returns
     }
 
     /// How many denials are kept to be told again, some of which may have passed.
@@ -339,7 +366,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         ready: &Ready,
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
-        let Safety { guards, fallback, denied } = safety;
+        let Safety { guards, fallback, denied, .. } = safety;
         let request = ready.met.request(ready.ticket)?;
         let sent_us = deadline.began_us();
         let most_us = ready.met.denied_cache_us();
@@ -377,9 +404,10 @@ impl<S: Store, L: Store> Engine<S, L> {
                 fallback.learn(asked, &answer).await;
                 Ok(Decided::by_store(answer))
             }
-            Err(_) => {
+            Err(error) => {
                 drop(lead);
-                self.decide_without(safety, ready, &request, part, deadline).await
+                let decided = self.decide_without(safety, ready, &request, part, deadline).await?;
+                Ok(Decided { lost: error.ran() == Ran::Perhaps, ..decided })
             }
         }
     }
@@ -387,7 +415,8 @@ impl<S: Store, L: Store> Engine<S, L> {
     fn verdict(&self, ready: Ready, decided: Decided) -> Result<Verdict, EngineError> {
         let decision =
             decided.answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
-        let Ready { met, handle, .. } = ready;
+        let Ready { met, ticket, handle } = ready;
+        let owed = Owed::of(&met, ticket, &decided);
         let mut handle = handle.filter(|_| decided.answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle
             && !decided.fell.is_none()
@@ -398,7 +427,7 @@ impl<S: Store, L: Store> Engine<S, L> {
                 true => handle.mark_local(decided.fell.of(met.limits())),
             }
         }
-        let verdict = Verdict { inner: Box::new(Inner { met, decision, handle, decided }) };
+        let verdict = Verdict { inner: Box::new(Inner { met, decision, handle, owed, decided }) };
         self.observer.decided(&verdict);
         Ok(verdict)
     }

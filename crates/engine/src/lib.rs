@@ -23,6 +23,7 @@ mod handle;
 mod met;
 mod observe;
 mod parts;
+mod returns;
 mod timer;
 mod verdict;
 
@@ -34,5 +35,6 @@ pub use guard::{Health, MAX_IN_FLIGHT};
 pub use handle::{Handle, HandleError, HandleKind};
 pub use observe::{Observer, StoreChange};
 pub use parts::Whole;
+pub use returns::{Returning, Returns};
 pub use timer::{ManualTimer, SystemTimer, Timer};
 pub use verdict::{Counted, LimitVerdict, Source, Verdict};

@@ -3,6 +3,7 @@
 use tollkeeper_core::{Algorithm, Answer, Consistency, Decision, Outcome, Quota};
 use tollkeeper_policy::{OnFailure, Policy};
 
+use crate::engine::Owed;
 use crate::handle::Handle;
 use crate::met::{Met, MetLimit};
 use crate::parts::Which;
@@ -55,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) met: Box<Met>,
     pub(crate) decision: Decision,
     pub(crate) handle: Option<Box<Handle>>,
+    /// What the store may hold of it though it never said so.
+    pub(crate) owed: Option<Box<Owed>>,
     pub(crate) decided: Decided,
 }
 
@@ -68,12 +71,14 @@ pub(crate) struct Decided {
     pub(crate) apart: bool,
     /// Whether it is what the store said to an earlier request, and still holds.
     pub(crate) again: bool,
+    /// Whether the store was asked, gave no answer, and may have done it all the same.
+    pub(crate) lost: bool,
 }
 
 impl Decided {
     /// What the store has decided, by itself and just now.
     pub(crate) fn by_store(answer: Answer) -> Self {
-        Self { answer, fell: Which::NONE, apart: false, again: false }
+        Self { answer, fell: Which::NONE, apart: false, again: false, lost: false }
     }
 }
 

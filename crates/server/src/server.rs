@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use tollkeeper_core::{Store, StoreError};
 use tollkeeper_policy::Policy;
 use tollkeeper_stores::OpenError;
-use tollkeeper_tower::given_back;
 
 use crate::connection::Incoming;
 use crate::gateway::{self, Tunnels};
@@ -190,7 +189,7 @@ impl Server {
         tunnels.close().await;
         // A decision that was cut off is one call, and what it was given another.
         let two_calls = 2 * Duration::from_micros(engine.policy().store().timeout_us);
-        let _ = tokio::time::timeout(two_calls + GIVE_BACK, given_back()).await;
+        let _ = tokio::time::timeout(two_calls + GIVE_BACK, engine.given_back()).await;
     }
 }
 

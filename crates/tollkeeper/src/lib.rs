@@ -36,7 +36,7 @@ pub use tollkeeper_engine::{EngineError as Error, Handle, Source};
 pub use tollkeeper_memory::SystemClock;
 pub use tollkeeper_policy::{Advice, AdviceCode, OnFailure, PolicyErrors};
 #[cfg(feature = "tower")]
-pub use tollkeeper_tower::{Identity, InFlight, PeerAddr, Refusal, given_back};
+pub use tollkeeper_tower::{Identity, InFlight, PeerAddr, Refusal};
 
 /// Protects a tower service: see [`Tollkeeper::layer`].
 #[cfg(feature = "tower")]

@@ -100,7 +100,8 @@ impl Tollkeeper {
     }
 
     /// A limiter by the rules of a policy file. Variables such as `${LIMIT}` come from the
-    /// environment.
+    /// environment. `store.names` makes no difference: names are kept for people who look at a service, and here
+    /// nobody can.
     ///
     /// ```
     /// use tollkeeper::Tollkeeper;
@@ -152,7 +153,13 @@ impl Tollkeeper {
 
     /// [`check`](Self::check) for a request that takes `cost` units.
     pub async fn check_cost(&self, rule: &str, key: &str, cost: u64) -> Result<Decision, Error> {
-        self.engine.check(ask(rule, key, cost)).await.map(Decision::new)
+        let verdict = self.engine.check(ask(rule, key, cost)).await?;
+        if let Some(repaying) = self.engine.repaying(&verdict)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(repaying);
+        }
+        Ok(Decision::new(verdict))
     }
 
     /// Looks at the numbers of `key` and changes nothing.
@@ -217,6 +224,31 @@ impl Tollkeeper {
     /// Lets a permit of a concurrency limit last a whole lease from now.
     pub async fn renew(&self, permit: &Handle) -> Result<Amended, Error> {
         self.engine.renew(permit).await
+    }
+
+    /// Waits until the permits of all requests that have ended have been given back, and of calls that the store
+    /// answered too late: for the end of a program. One that ends before leaves them to their leases. While a
+    /// store is away this lasts for as long as they do.
+    ///
+    /// ```
+    /// use tollkeeper::{Limit, Tollkeeper};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollkeeper::Error> {
+    /// let few = Limit::concurrency(2, "30s");
+    /// let limiter = Tollkeeper::memory().limit("few", few).build();
+    /// let decision = limiter.check("few", "alice").await?;
+    /// if let Some(permit) = decision.handle() {
+    ///     // … the work …
+    ///     limiter.release(permit).await?;
+    /// }
+    /// assert_eq!(limiter.peek("few", "alice").await?.remaining(), 2);
+    /// // At the end, when no request is left.
+    /// limiter.given_back().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn given_back(&self) {
+        self.engine.given_back().await;
     }
 
     /// Gives back a request that should not have counted.

@@ -222,3 +222,17 @@ async fn a_gigabyte_passes_both_ways_and_memory_stays_flat() {
     assert!(grown_kb < MOST_GROWTH_KB, "{grown_kb} kB more for two bodies of a gigabyte");
     serving.abort();
 }
+
+#[tokio::test]
+async fn what_requests_held_is_given_back_before_the_end() {
+    let limiter = Tollkeeper::memory().limit("few", Limit::concurrency(20, "1h")).build();
+    let app = Router::new().route("/", get(async || "hello")).layer(limiter.layer());
+    let (address, serving) = serve(app).await;
+    for _ in 0..20 {
+        assert_eq!(status(address, "/", "alice").await.0, 200);
+    }
+    serving.abort();
+    let _ = serving.await;
+    limiter.given_back().await;
+    assert_eq!(limiter.peek("few", "global").await.unwrap().remaining(), 20);
+}

@@ -3,19 +3,16 @@
 
 use std::fmt::{self, Debug};
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tollkeeper_core::{Amended, Store};
-use tollkeeper_engine::{Engine, EngineError, Handle, HandleKind, Undecided, Verdict};
-
-/// How many are given back at once.
-static TURNS: Semaphore = Semaphore::const_new(64);
+use tollkeeper_core::Store;
+use tollkeeper_engine::{
+    Engine, EngineError, Handle, HandleKind, Returning, Returns, Undecided, Verdict,
+};
 
 /// Between two tries to give back a permit.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -43,9 +40,8 @@ impl InFlight {
         S: Store + Debug + 'static,
         L: Store + Debug + 'static,
     {
-        let handle = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit)?;
-        let lease = Duration::from_micros(verdict.lease_us()?);
-        let (engine, handle) = (Arc::clone(engine), handle.clone());
+        let (handle, lease) = permit_of(verdict)?;
+        let engine = Arc::clone(engine);
         let renewing = spawn(renew(Arc::clone(&engine), handle.clone(), lease / RENEWALS));
         Some(Self { _held: Arc::new(Permit { engine, handle, lease, renewing }) })
     }
@@ -67,34 +63,39 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Permit<S, L> {
         if let Some(renewing) = self.renewing.take() {
             renewing.abort();
         }
-        give_back(release(Arc::clone(&self.engine), self.handle.clone(), self.lease));
+        let releasing = release(Arc::clone(&self.engine), self.handle.clone(), self.lease);
+        give_back(self.engine.returns().begin(), releasing);
     }
 }
 
+/// Gives back the permit of `verdict`, if it has one. Whoever does not wait for that leaves it to a task.
+pub fn releasing<S, L>(engine: &Arc<Engine<S, L>>, verdict: &Verdict) -> Option<ToTheEnd<()>>
+where
+    S: Store + 'static,
+    L: Store + 'static,
+{
+    let (handle, lease) = permit_of(verdict)?;
+    let releasing = release(Arc::clone(engine), handle, lease);
+    Some(ToTheEnd::new(engine.returns(), releasing, drop))
+}
+
+/// The permit of `verdict`, and how long it lasts.
+fn permit_of(verdict: &Verdict) -> Option<(Handle, Duration)> {
+    let handle = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit)?;
+    Some((handle.clone(), Duration::from_micros(verdict.lease_us()?)))
+}
+
 /// Gives a permit back. Where the store is away it is tried again, until the permit has ended by itself: to
-/// release one twice is nothing. One that the store does not know is tried once more, too: the call that takes it
-/// may have been given up while it was on its way.
+/// release one twice is nothing.
 async fn release<S: Store, L: Store>(engine: Arc<Engine<S, L>>, handle: Handle, lease: Duration) {
     let released = async {
-        let mut was_unknown = false;
-        loop {
-            match in_turn(engine.release(&handle)).await {
-                Err(EngineError::Store(_)) => {}
-                Ok(Amended::Unknown) if !was_unknown => was_unknown = true,
-                _ => return,
-            }
+        while let Err(EngineError::Store(_)) =
+            engine.returns().in_turn(engine.release(&handle)).await
+        {
             tokio::time::sleep(PAUSE).await;
         }
     };
     let _ = tokio::time::timeout(lease, released).await;
-}
-
-/// Gives back when it is its turn: very many at once, as when an app dies, would be more than may be under way
-/// to a store, and those that are too many would not be given back.
-async fn in_turn<T>(giving_back: impl Future<Output = T>) -> T {
-    // It is never closed.
-    let _turn = TURNS.acquire().await;
-    giving_back.await
 }
 
 /// Lets a permit last for as long as its request does.
@@ -129,12 +130,23 @@ impl<S: Store + 'static, L: Store + 'static> Drop for Waiting<S, L> {
     fn drop(&mut self) {
         let Some(verdict) = self.verdict.take() else { return };
         let engine = Arc::clone(&self.engine);
-        give_back(async move { drop(in_turn(engine.undo(&verdict)).await) });
+        let returning = engine.returns().begin();
+        let undoing = async move { drop(engine.returns().in_turn(engine.undo(&verdict)).await) };
+        give_back(returning, undoing);
     }
 }
 
+/// Gives back what the store may hold for `verdict` though it never said so.
+pub fn repay<S, L>(engine: &Arc<Engine<S, L>>, verdict: &Verdict)
+where
+    S: Store + 'static,
+    L: Store + 'static,
+{
+    engine.repaying(verdict).and_then(spawn);
+}
+
 /// Waits for what a store has to be waited for to decide. A permit that it gives to one who has gone meanwhile
-/// is given back.
+/// is given back, and so is one that it gives too late.
 pub async fn check_waiting<S, L>(
     engine: &Arc<Engine<S, L>>,
     undecided: Undecided,
@@ -147,26 +159,35 @@ where
         return engine.check_waiting(undecided).await;
     }
     let (deciding, leaving) = (Arc::clone(engine), Arc::clone(engine));
-    let deciding = async move { deciding.check_waiting(undecided).await };
+    let deciding = async move {
+        let decided = deciding.check_waiting(undecided).await;
+        decided.iter().for_each(|verdict| repay(&deciding, verdict));
+        decided
+    };
     let give_back = move |decided: Result<Verdict, EngineError>| {
         decided.iter().for_each(|verdict| drop(InFlight::of(&leaving, verdict)));
     };
-    ToTheEnd::new(deciding, give_back).await
+    ToTheEnd::new(engine.returns(), deciding, give_back).await
 }
 
 /// What is done to its end whether or not somebody waits for it: if nobody does any more, by a task, which then
 /// does with it whatever was said.
-pub struct ToTheEnd<T: Send + 'static>(Option<Doing<T>>);
+pub struct ToTheEnd<T: Send + 'static> {
+    doing: Option<Doing<T>>,
+    returns: Arc<Returns>,
+}
 
 type Doing<T> = (Pin<Box<dyn Future<Output = T> + Send>>, Box<dyn FnOnce(T) + Send>);
 
 impl<T: Send + 'static> ToTheEnd<T> {
-    /// Whoever drops it leaves what comes of `doing` to `unheard`.
+    /// Whoever drops it leaves what comes of `doing` to `unheard`. It then counts among what is given back.
     pub fn new(
+        returns: &Arc<Returns>,
         doing: impl Future<Output = T> + Send + 'static,
         unheard: impl FnOnce(T) + Send + 'static,
     ) -> Self {
-        Self(Some((Box::pin(doing), Box::new(unheard))))
+        let doing: Doing<T> = (Box::pin(doing), Box::new(unheard));
+        Self { doing: Some(doing), returns: Arc::clone(returns) }
     }
 }
 
@@ -174,10 +195,10 @@ impl<T: Send + 'static> Future for ToTheEnd<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some((doing, _)) = &mut self.0 else { return Poll::Pending };
+        let Some((doing, _)) = &mut self.doing else { return Poll::Pending };
         let done = doing.as_mut().poll(context);
         if done.is_ready() {
-            self.0 = None;
+            self.doing = None;
         }
         done
     }
@@ -185,58 +206,21 @@ impl<T: Send + 'static> Future for ToTheEnd<T> {
 
 impl<T: Send + 'static> Drop for ToTheEnd<T> {
     fn drop(&mut self) {
-        let Some((doing, unheard)) = self.0.take() else { return };
-        give_back(async move { unheard(doing.await) });
+        let Some((doing, unheard)) = self.doing.take() else { return };
+        give_back(self.returns.begin(), async move { unheard(doing.await) });
     }
 }
 
 impl<T: Send + 'static> Debug for ToTheEnd<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ToTheEnd").field(&self.0.is_some()).finish()
+        f.debug_tuple("ToTheEnd").field(&self.doing.is_some()).finish()
     }
 }
 
-/// How much is being given back by tasks of this process, and who wants to know when that is done.
-static GIVING_BACK: AtomicUsize = AtomicUsize::new(0);
-static GIVEN_BACK: Notify = Notify::const_new();
-
-/// Waits until all that was held or waited for, and is not any more, has been given back: for a program that
-/// is about to end, and has no requests any more. One that ends before leaves its permits to their leases. While a
-/// store is away this lasts for as long as the leases do.
-pub async fn given_back() {
-    loop {
-        let mut heard = pin!(GIVEN_BACK.notified());
-        heard.as_mut().enable();
-        if GIVING_BACK.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        heard.await;
-    }
-}
-
-/// Counted until it is dropped, be that with the runtime.
-struct Counted;
-
-impl Counted {
-    fn new() -> Self {
-        GIVING_BACK.fetch_add(1, Ordering::Relaxed);
-        Self
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if GIVING_BACK.fetch_sub(1, Ordering::Release) == 1 {
-            GIVEN_BACK.notify_waiters();
-        }
-    }
-}
-
-fn give_back(future: impl Future<Output = ()> + Send + 'static) {
-    let counted = Counted::new();
+fn give_back(returning: Returning, future: impl Future<Output = ()> + Send + 'static) {
     spawn(async move {
         future.await;
-        drop(counted);
+        drop(returning);
     });
 }
 

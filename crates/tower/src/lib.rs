@@ -21,7 +21,7 @@ mod unheard;
 
 pub use body::Body;
 pub use future::ResponseFuture;
-pub use held::{InFlight, ToTheEnd, check_waiting, given_back};
+pub use held::{InFlight, ToTheEnd, check_waiting, releasing, repay};
 pub use identity::Identity;
 pub use layer::{PeerAddr, RateLimitLayer};
 pub use refusal::{Refusal, media_type};

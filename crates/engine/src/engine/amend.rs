@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tollkeeper_core::{Amended, Amendment, Change, Store, StoreError, validate_key};
 
-use super::Engine;
+use super::{Engine, Safety};
 use crate::ask::{Ask, GLOBAL_KEY};
 use crate::error::EngineError;
 use crate::failure::Asked;
@@ -125,6 +125,33 @@ impl<S: Store, L: Store> Engine<S, L> {
             let amendments: Vec<Amendment<'_>> = amendments(met, which, &change).collect();
             return whole(self.store.amend(&amendments).await);
         };
+        let answered = self.amend_there(safety, met, which, &change).await;
+        // Also where it failed: it may have run.
+        let now_us = safety.guards.now_us();
+        for met in which.of(met.limits()).filter(|met| !is_of_permit(change(met))) {
+            safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
+        }
+        for (which, amended) in &answered {
+            // A permit ends or lasts here whatever the store said: its request has ended, or goes on.
+            let is_permit = |met: MetLimit<'_>| is_of_permit(change(&met));
+            if amended.is_ok() || which.of(met.limits()).all(is_permit) {
+                let asked = Asked::of(&self.store, met, None, *which);
+                let _ = safety.fallback.amend(asked, &change).await;
+            }
+        }
+        let answered = answered.into_iter().map(|(_, amended)| amended);
+        let answered: Vec<Vec<Amended>> = answered.collect::<Result<_, _>>()?;
+        whole(answered.into_iter().flatten().map(Ok))
+    }
+
+    /// Amends in the store and nowhere else, part by part.
+    pub(super) async fn amend_there(
+        &self,
+        safety: &Safety<L>,
+        met: &Met,
+        which: Which,
+        change: impl Fn(&MetLimit<'_>) -> Change,
+    ) -> Vec<(Which, Result<Vec<Amended>, StoreError>)> {
         let mut shards: SmallVec<[(usize, Which); 2]> = SmallVec::new();
         for (nth, met) in met.limits().enumerate().filter(|(nth, _)| which.has(*nth)) {
             let shard = self.store.part(met.key).shard;
@@ -146,22 +173,8 @@ impl<S: Store, L: Store> Engine<S, L> {
                 safety.guards.of(*shard).call(deadline, name, call).await
             });
         }
-        let answered = join_all(under_way).await;
-        // Also where it failed: it may have run.
-        let now_us = safety.guards.now_us();
-        for met in which.of(met.limits()).filter(|met| !is_of_permit(change(met))) {
-            safety.denied.forget(met.limit, met.quota.algorithm(), met.key, now_us);
-        }
-        for ((_, which), amended) in shards.iter().zip(&answered) {
-            // A permit ends or lasts here whatever the store said: its request has ended, or goes on.
-            let is_permit = |met: MetLimit<'_>| is_of_permit(change(&met));
-            if amended.is_ok() || which.of(met.limits()).all(is_permit) {
-                let asked = Asked::of(&self.store, met, None, *which);
-                let _ = safety.fallback.amend(asked, &change).await;
-            }
-        }
-        let answered: Vec<Vec<Amended>> = answered.into_iter().collect::<Result<_, _>>()?;
-        whole(answered.into_iter().flatten().map(Ok))
+        let which = shards.iter().map(|(_, which)| *which);
+        which.zip(join_all(under_way).await).collect()
     }
 }
 

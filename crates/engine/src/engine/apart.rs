@@ -2,8 +2,10 @@
 //! the guard of its server; or a part gave no answer, and what this process has leave for it decides
 //! by that, the rest by the choices of its own rules.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tollkeeper_core::{
-    Alone, Amended, Amendment, Answer, Change, Part, Request, Store, StoreError,
+    Alone, Amended, Amendment, Answer, Change, Part, Ran, Request, Store, StoreError,
 };
 
 use super::amend::{which, whole};
@@ -39,12 +41,14 @@ impl<S: Store, L: Store> Engine<S, L> {
         pieces: &[Piece],
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
-        let desk = Guarded { engine: self, safety, ready, request, deadline };
+        let lost = AtomicBool::new(false);
+        let desk = Guarded { engine: self, safety, ready, request, deadline, lost };
         let said = decide(&desk, request, pieces).await?;
         for said in said.iter().filter(|said| !said.fell) {
             safety.fallback.learn(desk.asked(said.piece), &said.answer).await;
         }
-        let decided = Decided { apart: true, ..decided(request, &said) };
+        let lost = desk.lost.load(Ordering::Relaxed);
+        let decided = Decided { apart: true, lost, ..decided(request, &said) };
         if decided.fell.is_none() {
             let most_us = ready.met.denied_cache_us();
             let sent_us = deadline.began_us();
@@ -63,7 +67,8 @@ impl<S: Store, L: Store> Engine<S, L> {
         part: Part,
         deadline: Deadline,
     ) -> Result<Decided, EngineError> {
-        let desk = Guarded { engine: self, safety, ready, request, deadline };
+        let lost = AtomicBool::new(false);
+        let desk = Guarded { engine: self, safety, ready, request, deadline, lost };
         let piece = Piece { part, which: Which::first(request.checks().len()) };
         let said = vec![desk.without(piece).await];
         Ok(decided(request, &agree(&desk, request, said).await?))
@@ -105,6 +110,8 @@ struct Guarded<'a, 'r, S, L> {
     ready: &'a Ready,
     request: &'a Request<'r>,
     deadline: Deadline,
+    /// Whether a part gave no answer that may have decided.
+    lost: AtomicBool,
 }
 
 impl<'a, S: Store, L: Store> Guarded<'a, '_, S, L> {
@@ -164,7 +171,10 @@ impl<S: Store, L: Store> Desk for Guarded<'_, '_, S, L> {
     async fn decide(&self, piece: Piece) -> Result<Saids<'_>, EngineError> {
         match self.store(piece, false).await {
             Ok(answer) => Ok(Saids::from_iter([Said::by_store(piece, answer)])),
-            Err(_) => self.without(piece).await,
+            Err(error) => {
+                self.lost.fetch_or(error.ran() == Ran::Perhaps, Ordering::Relaxed);
+                self.without(piece).await
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod judged;
 mod kit;
 mod leave;
 mod overload;
+mod owed;
 mod reload;
 mod storms;
 mod warm;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tollkeeper_core::Algorithm;
 use tollkeeper_engine::{Ask, Encounter, EngineError, Judgement, Target, Verdict};
 use tollkeeper_policy::{Attributes, Limit, nearest};
-use tollkeeper_tower::{InFlight, ToTheEnd, check_waiting};
+use tollkeeper_tower::{InFlight, ToTheEnd, check_waiting, repay};
 
 use super::body::{MAX_BATCH_BODY, MAX_BODY, whole};
 use super::fields::Fields;
@@ -207,9 +207,13 @@ pub(super) async fn batch(State(engine): Engine, body: Body) -> Result<Response,
     let (entries, Decided { verdicts, judgements }) = if may_hold(&engine, &entries) {
         let (asked, leaving) = (Arc::clone(&engine), Arc::clone(&engine));
         // The room that the entries take is taken until they are decided.
-        let all = async move { (decide_all(&asked, entries).await, body) };
+        let all = async move {
+            let (entries, decided) = decide_all(&asked, entries).await;
+            decided.verdicts().for_each(|verdict| repay(&asked, verdict));
+            ((entries, decided), body)
+        };
         let unheard = move |((_, decided), _): ((_, Decided), _)| decided.give_back(&leaving);
-        let mut all = ToTheEnd::new(all, unheard);
+        let mut all = ToTheEnd::new(engine.returns(), all, unheard);
         deciding(&engine, Pin::new(&mut all)).await.0
     } else {
         deciding(&engine, pin!(decide_all(&engine, entries))).await
@@ -271,14 +275,17 @@ fn may_hold(engine: &AppEngine, entries: &Entries) -> bool {
 }
 
 impl Decided {
-    /// Gives back what is held by entries whose client has gone.
-    fn give_back(&self, engine: &Arc<AppEngine>) {
+    fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
         let judged = self.judgements.iter().flatten().filter_map(|judged| match judged {
             Judgement::Decided(verdict) => Some(verdict),
             _ => None,
         });
-        let verdicts = self.verdicts.iter().flatten().chain(judged);
-        verdicts.for_each(|verdict| drop(InFlight::of(engine, verdict)));
+        self.verdicts.iter().flatten().chain(judged)
+    }
+
+    /// Gives back what is held by entries whose client has gone.
+    fn give_back(&self, engine: &Arc<AppEngine>) {
+        self.verdicts().for_each(|verdict| drop(InFlight::of(engine, verdict)));
     }
 }
 

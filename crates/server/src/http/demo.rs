@@ -8,8 +8,8 @@ use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tollkeeper_engine::{HandleKind, Judgement};
-use tollkeeper_tower::{HttpRequest, InFlight, ToTheEnd};
+use tollkeeper_engine::Judgement;
+use tollkeeper_tower::{HttpRequest, InFlight, releasing};
 
 use super::check::judge;
 use super::peer::{Peer, one_host};
@@ -44,14 +44,14 @@ pub(super) async fn resource(
         return Ok(encode::refusal(&verdict, styles, accept));
     }
     let decision = *verdict.decision();
-    let permit = verdict.handle().filter(|handle| handle.kind() == HandleKind::Permit);
     if decision.delay_us > 0 {
         // Held until its turn has come, and no longer than its client waits for that.
         let _held = InFlight::of(&engine, &verdict);
         tokio::time::sleep(Duration::from_micros(decision.delay_us)).await;
-    } else if let Some(permit) = permit.cloned() {
-        // One that cannot be given back ends by itself.
-        ToTheEnd::new(async move { engine.release(&permit).await.is_ok() }, drop).await;
+    } else if let Some(releasing) = releasing(&engine, &verdict) {
+        // Whoever asks once more finds it free. Where the store is away it goes on by itself.
+        let timeout = Duration::from_micros(policy.store().timeout_us);
+        let _ = tokio::time::timeout(timeout, releasing).await;
     }
     let remaining = Some(decision.remaining);
     Ok((encode::headers(&verdict, styles), body(remaining)).into_response())

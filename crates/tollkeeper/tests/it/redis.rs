@@ -136,3 +136,27 @@ fn what_is_wrong_is_said_when_it_is_built() {
     let error = Tollkeeper::memory().limit("api", Limit::per_day(1)).nodes(0).try_build();
     assert_eq!(error.unwrap_err().to_string(), "`nodes` is 0; expected 1 to 100000");
 }
+
+/// The server gave it when nobody waited any more, and held it for an hour.
+#[tokio::test]
+async fn a_permit_that_the_server_gives_too_late_is_given_back() {
+    let server = RedisServer::start("redis-server", &[]).unwrap();
+    let limiter = || {
+        let limit = Limit::concurrency(1, "1h");
+        let limiter = Tollkeeper::redis(&server.url()).limit("few", limit);
+        limiter.on_failure(OnFailure::Closed)
+    };
+    let (hurried, patient) = (limiter().build(), limiter().timeout(AMPLE).build());
+    for limiter in [&hurried, &patient] {
+        limiter.opened().await.unwrap();
+    }
+    // The script is known from here on.
+    let first = patient.check("few", "alice").await.unwrap();
+    patient.release(first.handle().unwrap()).await.unwrap();
+    server.stop().unwrap();
+    let late = hurried.check("few", "alice").await.unwrap();
+    assert_eq!((late.allowed(), late.source()), (false, Source::Fallback));
+    server.cont().unwrap();
+    hurried.given_back().await;
+    assert_eq!(patient.peek("few", "alice").await.unwrap().remaining(), 1);
+}

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,13 +12,14 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::advance;
+use tokio::time::{advance, timeout};
 use tollkeeper_core::{Amended, Amendment, ManualClock, Store, StoreError};
-use tollkeeper_engine::{Ask, Engine, Target};
+use tollkeeper_engine::{Ask, Engine, ManualTimer, Target};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
+use tollkeeper_testkit::faulty::{FaultyStore, Mood};
 use tollkeeper_testkit::relay::{Relay, Relayed};
-use tollkeeper_tower::{Body, RateLimitLayer};
+use tollkeeper_tower::{Body, RateLimitLayer, releasing};
 use tower::util::ServiceExt;
 use tower::{Layer, service_fn};
 
@@ -122,23 +124,54 @@ async fn a_permit_that_has_ended_is_given_back_no_more() {
     assert_eq!(pass(1000).await, after);
 }
 
-/// The call that took it was given up, and came to the server after the one that was to give it back: a server
-/// that stands still takes what came meanwhile in any order.
+/// One that the store does not know any more was asked for again, after a second.
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_comes_late_is_given_back() {
-    for (times, calls) in [(1, 2), (9, 2)] {
-        let engine = engine(1, |memory| Away::new(memory, times, Ok(Amended::Unknown)));
-        drop(answer(&RateLimitLayer::new(Arc::clone(&engine))).await);
-        settle().await;
-        assert_eq!(free(&engine).await, 0);
-        for _ in 0..10 {
-            advance(Duration::from_secs(1)).await;
-            settle().await;
-        }
-        let away = &engine.store().0;
-        let is_free = u64::from(times == 1);
-        assert_eq!((free(&engine).await, away.calls.load(Ordering::SeqCst)), (is_free, calls));
-    }
+async fn a_permit_that_the_store_does_not_know_is_given_back_once() {
+    let engine = engine(1, |memory| Away::new(memory, 9, Ok(Amended::Unknown)));
+    drop(answer(&RateLimitLayer::new(Arc::clone(&engine))).await);
+    engine.given_back().await;
+    assert_eq!(engine.store().0.calls.load(Ordering::SeqCst), 1);
+}
+
+/// The store gave it after the deadline, and it was held by nobody until its lease ended.
+#[tokio::test]
+async fn a_permit_that_the_store_gave_too_late_is_given_back() {
+    let file = "rules: { few: { concurrency: { max_in_flight: 1, lease: 1h } } }";
+    let policy = Policy::parse(file, &|_| None).unwrap();
+    let memory = || MemoryStore::new(Settings::default(), ManualClock::at(1_700_000_000_000_000));
+    let timer = ManualTimer::default();
+    let store = FaultyStore::new(memory());
+    let engine = Engine::guarded(policy, store, memory(), Arc::new(timer.clone())).unwrap();
+    let engine = Arc::new(engine);
+    engine.store().set(Mood::RanSilent);
+    let app =
+        service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Full::from("hello"))));
+    let layer = RateLimitLayer::new(Arc::clone(&engine));
+    let mut call = Box::pin(layer.layer(app).oneshot(Request::new(())));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending(), "the store has to be asked");
+    engine.store().set(Mood::Well);
+    timer.advance(20_000);
+    // It goes by the permit of this process.
+    let answered: Response<Body<Full<Bytes>>> = call.await.unwrap();
+    assert_eq!(answered.status(), 200);
+    engine.given_back().await;
+    let ask = Ask { target: Target::Rule("few"), key: None, cost: 0 };
+    assert_eq!(engine.check(ask).await.unwrap().decision().remaining, 1);
+}
+
+/// Where the store is away, who gives it back does not wait for that.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_to_give_back_is_given_back_by_a_task() {
+    let error = Err(StoreError::unreached("no connection"));
+    let engine = engine(1, |memory| Away::new(memory, 3, error));
+    let ask = Ask { target: Target::Rule("few"), key: None, cost: 1 };
+    let verdict = engine.check(ask).await.unwrap();
+    let releasing = releasing(&engine, &verdict).unwrap();
+    assert!(timeout(Duration::from_millis(20), releasing).await.is_err());
+    assert_eq!(free(&engine).await, 0);
+    engine.given_back().await;
+    assert_eq!((free(&engine).await, engine.store().0.calls.load(Ordering::SeqCst)), (1, 4));
 }
 
 /// Lets calls that amend wait, and counts them.
@@ -186,4 +219,23 @@ async fn a_thousand_permits_are_given_back_by_turns() {
         yield_now().await;
     }
     assert_eq!(busy.most.load(Ordering::SeqCst), 64);
+}
+
+/// An engine whose store stood still kept others in the same process from giving anything back.
+#[tokio::test]
+async fn one_engine_does_not_wait_for_what_another_gives_back() {
+    let busy = engine(100, |memory| Busy {
+        memory,
+        under_way: AtomicUsize::new(0),
+        most: AtomicUsize::new(0),
+        goes: Notify::new(),
+    });
+    let layer = RateLimitLayer::new(Arc::clone(&busy));
+    drop(join_all((0..100).map(|_| answer(&layer))).await);
+    settle().await;
+    assert_eq!(busy.store().0.under_way.load(Ordering::SeqCst), 64);
+    let other = engine(1, |memory| Away::new(memory, 0, Ok(Amended::Unknown)));
+    drop(answer(&RateLimitLayer::new(Arc::clone(&other))).await);
+    other.given_back().await;
+    assert_eq!(free(&other).await, 1);
 }

@@ -17,7 +17,7 @@ use tollkeeper_engine::{Ask, Engine, ManualTimer, Target};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
 use tollkeeper_testkit::faulty::{FaultyStore, Mood};
-use tollkeeper_tower::{Body, Identity, InFlight, PeerAddr, RateLimitLayer, Refusal, given_back};
+use tollkeeper_tower::{Body, Identity, InFlight, PeerAddr, RateLimitLayer, Refusal};
 use tower::util::ServiceExt;
 use tower::{Layer, Service, service_fn};
 
@@ -237,7 +237,7 @@ async fn a_permit_is_given_back_though_its_client_left_before_the_store_gave_it(
     assert!(call.as_mut().poll(&mut context).is_pending(), "the store has to be asked");
     engine.store().set(Mood::Well);
     drop(call);
-    given_back().await;
+    engine.given_back().await;
     assert_eq!(engine.store().calls(), 2, "taken, and given back");
     let ask = Ask { target: Target::Rule("few"), key: None, cost: 0 };
     assert_eq!(engine.check(ask).await.unwrap().decision().remaining, 1);
