@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt};
 use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value,
 };
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, unconstrained};
 use tokio::time::{Instant, timeout, timeout_at};
 use tollkeeper_core::{HostPort, RedisUrl, Secret};
 
@@ -158,8 +158,17 @@ impl Ear {
     /// there is still somebody.
     pub(crate) async fn hear(&mut self) -> Option<String> {
         loop {
-            let next = timeout(TRY_EVERY, self.heard.on_message().next()).await;
-            self.fate.heard();
+            // Unconstrained, so that nothing is taken for heard that only this task's turn keeps from it.
+            let next = unconstrained(self.heard.on_message().next()).now_or_never();
+            let next = match next {
+                Some(next) => Ok(next),
+                None => {
+                    // All of it was heard. The library keeps whatever was not, so that a server that may say more
+                    // for each message could fill the memory.
+                    self.fate.heard();
+                    timeout(TRY_EVERY, self.heard.on_message().next()).await
+                }
+            };
             if let Ok(message) = next {
                 return message.map(|message| message.get_payload().unwrap_or_default());
             }
@@ -302,3 +311,6 @@ fn broken(error: &RedisError, fate: &Fate) -> Fault {
         (_, None) => Fault::Broken { text: error.to_string() },
     }
 }
+
+#[cfg(test)]
+mod tests;

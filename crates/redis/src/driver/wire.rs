@@ -16,7 +16,7 @@ const MOST_AT_FIRST: usize = 1 << 20;
 /// Bytes that it may send between two answers: as much as Redis takes for one text.
 const MOST_BETWEEN: usize = 512 << 20;
 
-/// Bytes that it may say unasked before we have heard the first of it.
+/// Bytes that it may say unasked from one moment at which we have heard all of it to the next.
 const MOST_UNHEARD: usize = 16 << 20;
 
 /// Bytes both ways.
@@ -61,7 +61,7 @@ impl Fate {
         self.left.store(MOST_BETWEEN, Ordering::Relaxed);
     }
 
-    /// What was said unasked was heard.
+    /// All that was said unasked was heard.
     pub(super) fn heard(&self) {
         self.left.store(MOST_UNHEARD, Ordering::Relaxed);
     }
