@@ -4,9 +4,10 @@
 //! them is over, and then goes with all who wait by then: those that ask the same of keys of one slot
 //! in one call, which decides them in the order in which they came, and the calls of several kinds one
 //! behind the other. So nobody waits for company, and a key that everybody asks for costs a call
-//! for each of few departures under way, and not for each check.
+//! for each of few departures under way, and not for each check. What a server sends on to another, or asks to try
+//! again, steps [`Aside`]: nobody waits for that who need not.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::{Arc, Weak};
 
 use futures_util::future::{Either, join_all, select};
@@ -26,16 +27,43 @@ const MOST_UNDER_WAY: usize = 2;
 /// Those that may wait for one server. Further ones go at once.
 const MOST_WAITING: usize = 1024;
 
+/// Lets those go who wait for a call, though that is not over.
+#[derive(Clone, Copy)]
+pub(crate) struct Aside<'a>(Option<&'a (dyn Fn() + Sync)>);
+
+impl Aside<'_> {
+    /// Where nobody waits.
+    pub(crate) const NOBODY: Self = Self(None);
+
+    pub(crate) fn step(self) {
+        if let Some(step) = self.0 {
+            step();
+        }
+    }
+}
+
+impl Debug for Aside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Aside").field(&self.0.is_some()).finish()
+    }
+}
+
 /// Sends requests that ask the same in one call.
 pub(crate) trait Carrier: Debug + Send + Sync + 'static {
     /// Decides one request.
-    fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> impl Future<Output = Told> + Send;
+    fn carry_one(
+        &self,
+        terms: &Terms,
+        keys: Vec<String>,
+        aside: Aside<'_>,
+    ) -> impl Future<Output = Told> + Send;
 
     /// Decides what asks `terms` of keys that lie together, in order; an answer for each.
     fn carry(
         &self,
         terms: &Terms,
         keys: Vec<Vec<String>>,
+        aside: Aside<'_>,
     ) -> impl Future<Output = Vec<Told>> + Send;
 }
 
@@ -91,8 +119,10 @@ impl<C: Carrier> Merger<C> {
             Ok(goes) => goes,
             Err(waits) => return waits.await.unwrap_or_else(|_| Err(nobody())),
         };
-        let told = self.carrier.carry_one(&asked.terms, asked.keys).await;
-        drop(departure);
+        let departure = Mutex::new(Some(departure));
+        let leave = || drop(departure.lock().take());
+        let told = self.carrier.carry_one(&asked.terms, asked.keys, Aside(Some(&leave))).await;
+        leave();
         told
     }
 
@@ -113,8 +143,9 @@ impl<C: Carrier> Merger<C> {
         Ok((Departure { merger: Arc::downgrade(self), shard }, asked))
     }
 
-    /// Sends those who still wait for an answer, and waits for the answers.
-    async fn depart(&self, waiting: Vec<Waiting>) {
+    /// Sends those who still wait for an answer, and waits for the answers. The departure is over when all of its
+    /// calls are, or have stepped aside.
+    async fn depart(&self, waiting: Vec<Waiting>, departure: Departure<C>) {
         let mut groups: Vec<Vec<Waiting>> = Vec::new();
         for one in waiting.into_iter().filter(|one| !one.told.is_closed()) {
             let most = one.asked.terms.most_together();
@@ -126,11 +157,15 @@ impl<C: Carrier> Merger<C> {
                 None => groups.push(vec![one]),
             }
         }
-        join_all(groups.into_iter().map(|group| self.carry(group))).await;
+        let departure = Arc::new(departure);
+        let carry = |group| self.carry(group, Arc::clone(&departure));
+        let carried: Vec<_> = groups.into_iter().map(carry).collect();
+        drop(departure);
+        join_all(carried).await;
     }
 
     /// Sends those who ask the same. Nobody waits for an answer that nobody waits for.
-    async fn carry(&self, group: Vec<Waiting>) {
+    async fn carry(&self, group: Vec<Waiting>, departure: Arc<Departure<C>>) {
         let (mut keys, mut tells, mut terms) = (Vec::new(), Vec::new(), None);
         for Waiting { asked, told } in group {
             keys.push(asked.keys);
@@ -138,8 +173,11 @@ impl<C: Carrier> Merger<C> {
             terms.get_or_insert(asked.terms);
         }
         let Some(terms) = terms else { return };
+        let departure = Mutex::new(Some(departure));
+        let leave = || drop(departure.lock().take());
         let carried = {
-            let carrying = std::pin::pin!(self.carrier.carry(&terms, keys));
+            let aside = Aside(Some(&leave));
+            let carrying = std::pin::pin!(self.carrier.carry(&terms, keys, aside));
             let given_up = std::pin::pin!(async {
                 for tell in &mut tells {
                     tell.closed().await;
@@ -178,8 +216,7 @@ impl<C: Carrier> Drop for Departure<C> {
         let next = Self { merger: self.merger.clone(), shard: self.shard };
         let runtime = merger.runtime.clone();
         runtime.spawn(async move {
-            merger.depart(waiting).await;
-            drop(next);
+            merger.depart(waiting, next).await;
         });
     }
 }

@@ -14,7 +14,7 @@ use crate::driver::{Ear, Fault, Reply};
 use crate::error::{of_limits, store_error};
 use crate::hearsay::{self, Listen, Listeners};
 use crate::look;
-use crate::merge::{Asked, Carrier, Merger};
+use crate::merge::{Aside, Asked, Carrier, Merger};
 use crate::names::{Naming, tagged};
 use crate::script::{AMEND, Call, DECIDE, Script};
 use crate::topology::{Topology, Way};
@@ -92,27 +92,33 @@ impl Servers {
 }
 
 impl Carrier for Servers {
-    async fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> Told {
+    async fn carry_one(&self, terms: &Terms, keys: Vec<String>, aside: Aside<'_>) -> Told {
         let call = terms.call(keys);
-        match self.decide.run(&self.holder(&call), &call).await {
+        match self.decide.run(&self.holder(&call).stepping(aside), &call).await {
             Ok(reply) => self.told(terms, &reply, 0),
             Err(fault) => Err(self.error(&fault)),
         }
     }
 
-    async fn carry(&self, terms: &Terms, mut keys: Vec<Vec<String>>) -> Vec<Told> {
+    async fn carry(
+        &self,
+        terms: &Terms,
+        mut keys: Vec<Vec<String>>,
+        aside: Aside<'_>,
+    ) -> Vec<Told> {
         let count = keys.len();
         if count == 1 {
-            return vec![self.carry_one(terms, keys.swap_remove(0)).await];
+            return vec![self.carry_one(terms, keys.swap_remove(0), aside).await];
         }
         let call = terms.call(keys.into_iter().flatten().collect());
-        match self.decide.run(&self.holder(&call).without_waiting(), &call).await {
+        let way = self.holder(&call).without_waiting().stepping(aside);
+        match self.decide.run(&way, &call).await {
             Ok(reply) => (0..count).map(|nth| self.told(terms, &reply, nth)).collect(),
             // Some of the keys are on their way to another node, and nothing ran. Those of each
             // request are here or there.
             Err(fault) if fault.says("TRYAGAIN") => {
                 let each = call.keys.chunks((call.keys.len() / count).max(1));
-                join_all(each.map(|keys| self.carry_one(terms, keys.to_vec()))).await
+                join_all(each.map(|keys| self.carry_one(terms, keys.to_vec(), aside))).await
             }
             Err(fault) => vec![Err(self.error(&fault)); count],
         }
@@ -202,7 +208,7 @@ impl Store for RedisStore {
         let Part { shard, slot } = self.topology().part(keys.first().map_or("", String::as_str));
         let told = match self.settings.merge {
             true => self.merger.ask(shard, Asked { terms, slot, keys }).await,
-            false => self.servers().carry_one(&terms, keys).await,
+            false => self.servers().carry_one(&terms, keys, Aside::NOBODY).await,
         };
         let limits = || request.checks().iter().map(|check| check.limit);
         answer(request, &told.map_err(|error| of_limits(error, limits()))?)

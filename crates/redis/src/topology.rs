@@ -8,6 +8,7 @@ use tollkeeper_core::{HostPort, Part, RedisAddress, RedisUrl};
 use crate::connections::Connections;
 use crate::driver::{Access, Client, Command, Ear, Fault, Reply};
 use crate::examine::Wanted;
+use crate::merge::Aside;
 use crate::slot::slot_of;
 use crate::store::Settings;
 
@@ -34,12 +35,20 @@ pub(crate) enum Way<'a> {
     /// The one that sentinels call the master.
     Master(&'a Connections<Following>),
     /// Whoever holds the slot. Keys that are on their way elsewhere are waited for or not.
-    Slot { cluster: &'a Cluster, slot: u16, waits: bool },
+    Slot { cluster: &'a Cluster, slot: u16, waits: bool, aside: Aside<'a> },
     /// This one, whatever it holds.
     Node(Arc<Node>),
 }
 
-impl Way<'_> {
+impl<'a> Way<'a> {
+    /// The same way, for a call that others wait for.
+    pub(crate) fn stepping(mut self, by: Aside<'a>) -> Self {
+        if let Self::Slot { aside, .. } = &mut self {
+            *aside = by;
+        }
+        self
+    }
+
     /// The same way, for a call whose keys need not be in one place.
     pub(crate) fn without_waiting(mut self) -> Self {
         if let Self::Slot { waits, .. } = &mut self {
@@ -52,7 +61,9 @@ impl Way<'_> {
         match self {
             Self::Server(connections) => connections.call(command).await,
             Self::Master(connections) => connections.call(command).await,
-            Self::Slot { cluster, slot, waits } => cluster.call(*slot, command, *waits).await,
+            Self::Slot { cluster, slot, waits, aside } => {
+                cluster.call(*slot, command, *waits, *aside).await
+            }
             Self::Node(node) => node.call(command).await,
         }
     }
@@ -105,7 +116,9 @@ impl Topology {
         match self {
             Self::Single(connections) => Way::Server(connections),
             Self::Sentinel(sentinel) => Way::Master(sentinel.connections()),
-            Self::Cluster(cluster) => Way::Slot { cluster, slot: slot_of(name), waits: true },
+            Self::Cluster(cluster) => {
+                Way::Slot { cluster, slot: slot_of(name), waits: true, aside: Aside::NOBODY }
+            }
         }
     }
 

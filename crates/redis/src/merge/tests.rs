@@ -12,18 +12,24 @@ use super::*;
 /// Calls that were sent: their keys, and where their answers are awaited.
 type Sent = Arc<Mutex<VecDeque<(Vec<Vec<String>>, oneshot::Sender<Vec<Told>>)>>>;
 
+/// The key of a call that the server sends on.
+const SENT_ON: &str = "sent on";
+
 #[derive(Debug, Default)]
 struct OnDemand {
     sent: Sent,
 }
 
 impl Carrier for OnDemand {
-    async fn carry_one(&self, terms: &Terms, keys: Vec<String>) -> Told {
-        self.carry(terms, vec![keys]).await.remove(0)
+    async fn carry_one(&self, terms: &Terms, keys: Vec<String>, aside: Aside<'_>) -> Told {
+        self.carry(terms, vec![keys], aside).await.remove(0)
     }
 
-    async fn carry(&self, _terms: &Terms, keys: Vec<Vec<String>>) -> Vec<Told> {
+    async fn carry(&self, _terms: &Terms, keys: Vec<Vec<String>>, aside: Aside<'_>) -> Vec<Told> {
         let (answer, answered) = oneshot::channel();
+        if keys.iter().flatten().any(|key| key == SENT_ON) {
+            aside.step();
+        }
         self.sent.lock().push_back((keys, answer));
         answered.await.unwrap()
     }
@@ -189,6 +195,37 @@ async fn a_call_that_nobody_waits_for_keeps_nobody_waiting() {
     }
     stuck.await.unwrap().unwrap();
     waits.await.unwrap().unwrap();
+}
+
+/// Of a cluster that moves a slot all who asked the same server waited for its keys, and for the new node to let
+/// us in.
+#[tokio::test]
+async fn nobody_waits_for_what_is_sent_on() {
+    let scene = Scene::new();
+    let mut asked = Vec::new();
+    for key in [SENT_ON, "a", SENT_ON, "b", "c"] {
+        asked.push(scene.ask(terms(1), 0, key).await);
+    }
+    // Two are under way, but for those that were sent on.
+    assert_eq!(scene.under_way(), [[SENT_ON], ["a"], [SENT_ON], ["b"]]);
+    asked.push(scene.ask(terms(1), 7, SENT_ON).await);
+    scene.sent.lock().rotate_left(1);
+    // When one is over those that wait go, and one of these calls is sent on: the departure lasts for the other.
+    scene.answer().await;
+    let sent_on = || vec![SENT_ON.to_owned()];
+    assert_eq!(scene.under_way()[..4], [sent_on(), names_of(["b"]), sent_on(), names_of(["c"])]);
+    asked.push(scene.ask(terms(1), 0, "d").await);
+    assert_eq!(scene.under_way().len(), 5, "two are under way");
+    while !scene.sent.lock().is_empty() {
+        scene.answer().await;
+    }
+    for asked in asked {
+        asked.await.unwrap().unwrap();
+    }
+}
+
+fn names_of<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).to_vec()
 }
 
 #[tokio::test]

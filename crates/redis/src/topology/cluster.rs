@@ -17,6 +17,7 @@ use tollkeeper_core::{HostPort, Part};
 use crate::connections::Connections;
 use crate::driver::{Access, Client, Command, Ear, Fault, Reply};
 use crate::examine::Wanted;
+use crate::merge::Aside;
 
 mod map;
 mod redirect;
@@ -169,6 +170,7 @@ impl Cluster {
         slot: u16,
         command: &Command,
         waits: bool,
+        aside: Aside<'_>,
     ) -> Result<Reply, Fault> {
         let shared = &*self.shared;
         let owner = shared.map.read().owner(slot);
@@ -190,7 +192,11 @@ impl Cluster {
                 }
                 Err(fault) => fault,
             };
-            match Redirect::read(&fault, &node.place) {
+            let redirect = Redirect::read(&fault, &node.place);
+            if redirect.is_some() {
+                aside.step();
+            }
+            match redirect {
                 Some(Redirect::Moved { slot, place }) => {
                     (node, asks) = (shared.moved(slot, &place)?, false);
                     // One that nobody knew is still being connected to.
