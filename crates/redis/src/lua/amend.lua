@@ -74,7 +74,8 @@ if verb == 'lend' then
   end
   local loans, room, unspent = loans_of()
   if unspent > 0 and not absent then
-    give_back(unspent)
+    -- Of what is leased nobody remembers a denial, so nobody need be told.
+    refund(s, unspent)
     left = take(s)
   end
   units, left, reset_us = taken(half(math.min(left, room)))

@@ -9,6 +9,7 @@ use tollkeeper_core::{
 use tollkeeper_redis::{RedisStore, Settings};
 use tollkeeper_testkit::peers;
 use tollkeeper_testkit::redis_server::RedisServer;
+use tollkeeper_testkit::resp::Reply;
 
 use crate::store;
 
@@ -93,6 +94,35 @@ async fn a_state_that_is_given_back_and_lent_at_once_lives_for_both() {
     let ends_us = u64::try_from(ends.integer().unwrap()).unwrap() * 1000;
     let fresh_at_us = second.at_us + second.reset_after_us;
     assert!(ends_us >= fresh_at_us, "{} µs early", fresh_at_us - ends_us);
+}
+
+/// Each draw that gave anything back was told to every process, and none of them had a use for it.
+#[tokio::test]
+async fn units_of_a_lease_come_back_without_anybody_being_told() {
+    let fixture = Fixture::start("redis-server").await;
+    let quota = Quota::token_bucket(1000, Rate::new(1, 1_000_000).unwrap()).unwrap();
+    let amend = async |change| {
+        let consistency = Consistency::Exact;
+        let amendment =
+            Amendment { limit: "api", quota: &quota, key: "alice", change, consistency };
+        fixture.store.amend(&[amendment]).await.remove(0).unwrap()
+    };
+    let told = || {
+        let Reply::Text(text) = fixture.server.command(&["INFO", "commandstats"]).unwrap() else {
+            panic!()
+        };
+        text.contains("cmdstat_publish:")
+    };
+    let mut back = [Back::default(); TURNS];
+    for units in [700, 250] {
+        let lend = Lend { most: units, least: units, most_out: 1000, period_us: 60_000_000, back };
+        let Amended::Lent(lent) = amend(Change::Lend(lend)).await else { panic!() };
+        assert_eq!(lent.drawn.units, units);
+        back[0] = Back { turn: lent.turn, spent: 0, unspent: 500 };
+    }
+    assert!(!told());
+    amend(Change::Refund { units: 1, charged_at_us: None }).await;
+    assert!(told());
 }
 
 #[tokio::test]
