@@ -275,3 +275,30 @@ fn a_part_of_the_longest_key_is_counted_and_what_is_longer_is_refused() {
     }
     assert_eq!(store.stats().keys, 1);
 }
+
+/// Sixteen thousand units of limits have a row, for ever. What comes after them has none, and lies elsewhere.
+#[test]
+fn a_limit_that_comes_after_a_flood_of_others_is_counted_as_exactly() {
+    let (store, clock) = store(100_000, WhenFull::Evict);
+    for nth in 0..60_000 {
+        let quota = Quota::fixed_window(1, 1_000_000 + nth).unwrap();
+        let key = nth.to_string();
+        let check = Check::new("inline", &quota, &key, 1);
+        assert!(store.check_now(&check).is_ok());
+    }
+    let (quota, same) = (per_minute(3), Quota::fixed_window(3, 60_000_000).unwrap());
+    for _ in 0..3 {
+        for quota in [&quota, &same] {
+            for left in [2, 1, 0] {
+                let answer = ask(&store, quota, "alice", 1);
+                assert_eq!((answer.allowed, answer.outcomes()[0].remaining), (true, left));
+            }
+            assert!(!ask(&store, quota, "alice", 1).allowed);
+        }
+        assert_eq!(ask(&store, &quota, "alice", 1).outcomes()[0].retry_after_us, Some(20_000_000));
+        let api = Filter { limits: Some(&["api"]), ..Filter::default() };
+        assert_eq!(store.inspect_now(api, 10).len(), 2);
+        clock.advance(60_000_000);
+        assert_eq!(store.inspect_now(api, 10).len(), 0, "they have expired");
+    }
+}
