@@ -358,6 +358,18 @@ impl Scrape {
         let keys = i64::try_from(stats.keys).unwrap_or(i64::MAX);
         let help = "Keys in the table of this process, some of which may have expired";
         gauge(encoder, "keys", help, ConstGauge::new(keys))?;
+        let help = "New keys that found the table of this process full, by what was done with them";
+        let mut family =
+            encoder.encode_descriptor("full_table", help, None, MetricType::Counter)?;
+        for (did, count) in
+            [("evict", stats.evicted), ("deny", stats.denied_full), ("allow", stats.allowed_full)]
+        {
+            ConstCounter::new(count).encode(family.encode_family(&[("did", did)])?)?;
+        }
+        let swept = ConstCounter::new(stats.swept);
+        let help = "Keys that had expired and were taken out of the table of this process";
+        let family = encoder.encode_descriptor("swept_keys", help, None, swept.metric_type())?;
+        swept.encode(family)?;
         let denials = i64::try_from(self.engine.denials()).unwrap_or(i64::MAX);
         let help = "Denials that are told again without the store, some of which may have passed";
         gauge(encoder, "denied_cache_entries", help, ConstGauge::new(denials))

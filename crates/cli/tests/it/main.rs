@@ -9,6 +9,7 @@ mod deploy;
 mod elsewhere;
 mod examples;
 mod fleet;
+mod full;
 mod gateway;
 mod held;
 mod hot;
