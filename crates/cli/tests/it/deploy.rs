@@ -60,6 +60,25 @@ fn what_starts_it_is_a_command_that_there_is() {
     assert!(text(&told.stderr).contains("nonsense"), "{}", text(&told.stderr));
 }
 
+/// It waited for 15 s, which is less than a stop takes with a patient store that is away.
+#[test]
+fn whoever_stops_it_waits_until_it_has_stopped() {
+    let drain_s = tollkeeper_server::DRAIN.as_secs();
+    let waits = |file: &str, field: &str| -> u64 {
+        let file = deployed(file);
+        let line = file.lines().find_map(|line| line.trim().strip_prefix(field)).unwrap();
+        line.trim_end_matches('s').parse().unwrap()
+    };
+    // Two seconds to give back, and twice a store.timeout of three.
+    let least_s = drain_s + 2 + 2 * 3;
+    for (file, field) in [
+        ("tollkeeper.service", "TimeoutStopSec="),
+        ("kubernetes.yaml", "terminationGracePeriodSeconds: "),
+    ] {
+        assert!(waits(file, field) > least_s, "{file}");
+    }
+}
+
 #[test]
 fn systemd_takes_the_unit_where_there_is_a_systemd() {
     let folder = Folder::new("deploy-systemd");
