@@ -63,9 +63,14 @@ pub(crate) fn found(anything: bool) {
 #[cold]
 fn is_due_or_first(added: u32) -> bool {
     if added == 0 {
-        ADDED.set(THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(STEP));
+        ADDED.set(begins_at(THREADS.fetch_add(1, Ordering::Relaxed)));
     }
     added > 0
+}
+
+/// What the `nth` thread begins with.
+fn begins_at(nth: u32) -> u32 {
+    nth.wrapping_mul(STEP)
 }
 
 #[cfg(test)]
@@ -96,12 +101,15 @@ mod tests {
 
     #[test]
     fn threads_that_call_once_sweep_too() {
-        let call_twice = || {
+        let second = |nth| begins_at(nth).wrapping_add(STEP);
+        let due = (0..10 * AT_FIRST).filter(|nth| second(*nth) < u32::MAX / AT_FIRST).count();
+        assert!((9..=11).contains(&due), "{due}");
+        // And each begins at a place of its own.
+        let begins = || {
             is_due();
-            is_due()
+            ADDED.get()
         };
-        let threads = (0..10 * AT_FIRST).map(|_| std::thread::spawn(call_twice).join().unwrap());
-        let due = threads.filter(|due| *due).count();
-        assert!((5..=15).contains(&due), "{due}");
+        let [one, other] = [(); 2].map(|()| std::thread::spawn(begins).join().unwrap());
+        assert_ne!(one, other);
     }
 }

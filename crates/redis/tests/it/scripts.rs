@@ -44,7 +44,11 @@ async fn the_life_of_a_busy_key_is_long_enough_and_not_twice_too_long() {
         for quota in short_quotas() {
             let name = format!("rl:{{busy}}:api:{}", quota.algorithm().suffix());
             let mut seen = 0;
-            for id in 1..=300 {
+            // Some have ended before they are looked at: the more, the slower the machine is.
+            for id in 1..=100_000 {
+                if seen == 100 {
+                    break;
+                }
                 let check = Check::new("api", &quota, "busy", 1);
                 let ticket = Ticket { id, reserve_for_us: None };
                 let request = Request::new([check], Some(ticket)).unwrap();
@@ -62,7 +66,7 @@ async fn the_life_of_a_busy_key_is_long_enough_and_not_twice_too_long() {
                 let most_us = reset_us + 2_000;
                 assert!((0..=most_us).contains(&late_us), "{name}: {late_us} of {most_us} µs late");
             }
-            assert!(seen > 100, "{name} was seen only {seen} times");
+            assert_eq!(seen, 100, "{name} was hardly ever seen");
         }
     }
 }

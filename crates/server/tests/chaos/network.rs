@@ -25,7 +25,7 @@ async fn outage(cause: Cause, go_bad: impl FnOnce(&Proxy), go_good: impl FnOnce(
     tokio::task::block_in_place(|| go_good(&proxy));
     let recovered = field.recover().await;
     let report = field.end().await;
-    assert!(recovered <= RECOVERY, "well again only after {recovered:?}");
+    report.assert_recovered(recovered, RECOVERY);
     report.assert_punctual(DEADLINE);
     report.assert_choices();
     report.assert_admitted(1, 0);

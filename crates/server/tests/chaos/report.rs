@@ -107,6 +107,17 @@ impl Report {
         self.assert_share(0.99, &[Phase::After], within + Duration::from_millis(5));
     }
 
+    /// It was well again within that time, and as much as the machine itself was late at most, for each of the
+    /// steps that it takes: somebody looks, connects, signs in, examines, probes, and is answered.
+    pub(crate) fn assert_recovered(&self, recovered: Duration, within: Duration) {
+        const STEPS: u32 = 6;
+        let late = Duration::from_micros(self.late_us.last().copied().unwrap_or(0));
+        assert!(
+            recovered <= within + STEPS * late,
+            "well again only after {recovered:?} (the machine: {late:?} late)"
+        );
+    }
+
     /// Such a share was told within that time, and as much as such a share of the machine's own waits was late.
     fn assert_share(&self, share: f64, phases: &[Phase], within: Duration) {
         let samples = self.samples().filter(|sample| phases.contains(&sample.phase));

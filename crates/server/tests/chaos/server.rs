@@ -20,7 +20,7 @@ fn start() -> RedisServer {
 
 /// Everything that holds of every outage.
 fn assert_outage(report: &Report, cause: &Cause, recovered: Duration, losses: u64) {
-    assert!(recovered <= RECOVERY, "well again only after {recovered:?}");
+    report.assert_recovered(recovered, RECOVERY);
     report.assert_punctual(DEADLINE);
     report.assert_choices();
     report.assert_admitted(1 + losses, 0);
