@@ -29,8 +29,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     // The peer's address is what rules with `key: ip` count by.
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
+        .with_graceful_shutdown(stopped())
+        .await?;
+    // What the last requests held would be theirs until its lease ends.
+    limiter.given_back().await;
     Ok(())
+}
+
+async fn stopped() {
+    // Without a way to be told it runs until it is killed.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Who sends a request. A real app looks its token up.
