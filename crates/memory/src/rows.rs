@@ -2,12 +2,15 @@
 //! by a small number.
 //!
 //! Rows are only ever added, and read without a lock. There is place for so many; a state that
-//! finds none is kept whole instead, elsewhere.
+//! finds none is kept whole instead, elsewhere. One rule, or all limits that come with requests together, cannot
+//! take more than a quarter of it: whoever may choose limits takes none from others.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tollkeeper_core::{Algorithm, Bucket, Quota};
 
 /// Places of the first level; each further one has twice as many.
@@ -85,6 +88,14 @@ impl RowId {
 const PLACES: usize = FIRST * ((1 << LEVELS) - 1);
 const _: () = assert!(PLACES < 1 << RowId::BITS);
 
+/// The most rows of one family, give or take those that are made at the same moment.
+const MOST_OF_FAMILY: usize = PLACES / 4;
+
+/// What the limits of a rule have in common, and those that come with requests: their names up to a slash.
+fn family(limit: &str) -> &str {
+    limit.split_once('/').map_or(limit, |(family, _)| family)
+}
+
 type Level = Box<[OnceLock<Row>]>;
 
 #[derive(Debug)]
@@ -94,6 +105,8 @@ pub(crate) struct Rows {
     /// The first level lies here: hardly any store has more rows.
     first: [OnceLock<Row>; FIRST],
     levels: [OnceLock<Level>; LEVELS - 1],
+    /// How many rows each family has. It is asked for when a row is made, and not else.
+    families: Mutex<HashMap<Box<str>, usize>>,
     random: RandomState,
 }
 
@@ -104,6 +117,7 @@ impl Rows {
             units,
             first: [const { OnceLock::new() }; FIRST],
             levels: Default::default(),
+            families: Mutex::default(),
             random,
         }
     }
@@ -166,6 +180,7 @@ impl Rows {
                 size.store(unit.size, Ordering::Relaxed);
                 drain.store(unit.drain, Ordering::Relaxed);
             }
+            *self.families.lock().entry(family(limit).into()).or_default() += 1;
             Row { unit, algorithm, limit: limit.into() }
         };
         for level in 0..LEVELS {
@@ -178,12 +193,20 @@ impl Rows {
                 let at = usize::try_from(hash.rotate_right(16 * turn) % size as u64);
                 let at = at.unwrap_or(0);
                 let number = size - FIRST + at;
+                // If it were anywhere, it would not lie behind a free place.
+                if rows[at].get().is_none() && self.is_full_of(family(limit)) {
+                    return None;
+                }
                 if rows[at].get_or_init(|| row(number)).is(limit, algorithm, unit) {
                     return u16::try_from(number).ok().map(RowId);
                 }
             }
         }
         None
+    }
+
+    fn is_full_of(&self, family: &str) -> bool {
+        self.families.lock().get(family).is_some_and(|rows| *rows >= MOST_OF_FAMILY)
     }
 }
 
@@ -215,11 +238,28 @@ mod tests {
     #[test]
     fn rows_are_bounded_and_the_first_ones_stay() {
         let rows = Rows::new(RandomState::new());
-        let find = |size| rows.find("api", Algorithm::Gcra, Unit { size, ..UNIT });
+        let find =
+            |size: u64| rows.find(&format!("api {size}"), Algorithm::Gcra, Unit { size, ..UNIT });
         let first = find(0);
         let found = (1..200_000).filter(|size| find(*size).is_some()).count();
         assert!((PLACES * 9 / 10..PLACES).contains(&found), "{found}");
         assert_eq!(find(0), first);
         assert_eq!(find(300_000), None);
+    }
+
+    /// Limits that came with requests could take them all, and the rules of a file that was read after that had
+    /// none for ever.
+    #[test]
+    fn one_family_leaves_room_for_others() {
+        let rows = Rows::new(RandomState::new());
+        let find = |name: &str, size| rows.find(name, Algorithm::Gcra, Unit { size, ..UNIT });
+        let inline = |size: u64| find(&format!("inline/{size}s"), size);
+        let found: Vec<u64> = (0..60_000).filter(|size| inline(*size).is_some()).collect();
+        assert_eq!(found.len(), MOST_OF_FAMILY);
+        for nth in 0..200 {
+            let (rule, several) = (format!("rule {nth}"), format!("several/{nth}"));
+            assert!(find(&rule, nth).is_some() && find(&several, nth).is_some(), "{nth}");
+        }
+        assert!(found.into_iter().all(|size| inline(size).is_some()), "they are found again");
     }
 }
