@@ -416,7 +416,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         let decision =
             decided.answer.fold().ok_or(EngineError::Unfit("the policy has no rules"))?;
         let Ready { met, ticket, handle } = ready;
-        let owed = Owed::of(&met, ticket, &decided);
+        let owed = if decided.lost { Owed::of(&met, ticket, &decided) } else { None };
         let mut handle = handle.filter(|_| decided.answer.charged_at_us.is_some());
         if let Some(handle) = &mut handle
             && !decided.fell.is_none()

@@ -27,9 +27,11 @@ pub(crate) struct Owed {
 }
 
 impl Owed {
-    /// What a store may hold after `decided`.
+    /// What a store may hold after `decided`, whose answer was lost.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn of(met: &Met, ticket: Option<Ticket>, decided: &Decided) -> Option<Box<Self>> {
-        let Ticket { id, .. } = ticket.filter(|_| decided.lost)?;
+        let Ticket { id, .. } = ticket?;
         let lease_us = |met: &MetLimit<'_>| match met.quota {
             Quota::Concurrency(in_flight) if met.cost > 0 => Some(in_flight.lease_us()),
             _ => None,
