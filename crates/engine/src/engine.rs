@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tollkeeper_core::limits::DEFAULT_RESERVATION_US;
-use tollkeeper_core::{Ran, Request, Store, StoreError, Ticket, validate_key};
+use tollkeeper_core::{Ran, Request, Store, StoreError, validate_key};
 use tollkeeper_policy::Policy;
 
 use crate::ask::{Ask, GLOBAL_KEY};
@@ -14,7 +14,7 @@ use crate::error::{EngineError, ReloadError};
 use crate::failure::{Asked, Fallback};
 use crate::guard::{Deadline, Health};
 use crate::guards::Guards;
-use crate::handle::{Handle, HandleKind, OwnedTarget};
+use crate::handle::OwnedTarget;
 use crate::met::Met;
 use crate::observe::{Deaf, Observer};
 use crate::parts::{Spread, Which, spread};
@@ -27,10 +27,12 @@ mod amend;
 mod apart;
 mod brief;
 mod judge;
+mod ready;
 mod repay;
 
 pub use brief::Brief;
 pub use judge::{Encounter, Judgement};
+use ready::{Ready, random_bytes, ready};
 pub(crate) use repay::Owed;
 
 /// Calls of one batch that are under way at once.
@@ -56,15 +58,6 @@ struct Safety<L> {
     fallback: Fallback<L>,
     denied: Arc<Denied>,
     timer: Arc<dyn Timer>,
-}
-
-/// What is ready for the store.
-#[derive(Debug)]
-struct Ready {
-    /// It is large, and handed on often.
-    met: Box<Met>,
-    ticket: Option<Ticket>,
-    handle: Option<Box<Handle>>,
 }
 
 /// What a store has to be waited for to decide.
@@ -431,27 +424,4 @@ impl<S: Store, L: Store> Engine<S, L> {
         self.observer.decided(&verdict);
         Ok(verdict)
     }
-}
-
-/// Names what is to be held, if anything is.
-fn ready(
-    met: Box<Met>,
-    reserve_for_us: Option<u64>,
-    name: impl FnOnce(&Met) -> (OwnedTarget, String),
-) -> Result<Ready, EngineError> {
-    let kind = match reserve_for_us {
-        Some(_) => HandleKind::Reservation,
-        None if met.holds_permits() => HandleKind::Permit,
-        None => return Ok(Ready { met, ticket: None, handle: None }),
-    };
-    let id = u128::from_ne_bytes(random_bytes()?);
-    let (target, key) = name(&met);
-    let handle = Some(Box::new(Handle { kind, id, target, key, local: false }));
-    Ok(Ready { met, ticket: Some(Ticket { id, reserve_for_us }), handle })
-}
-
-fn random_bytes<const N: usize>() -> Result<[u8; N], EngineError> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|_| EngineError::NoRandom)?;
-    Ok(bytes)
 }
