@@ -175,19 +175,6 @@ impl<S: Store, L: Store> Engine<S, L> {
         self.safety.as_ref().map(|safety| safety.fallback.local())
     }
 
-    /// Waits until all that was held or waited for by requests that have ended has been given back: for a
-    /// program that is about to end, and has no requests any more. One that ends before leaves its permits to
-    /// their leases. While a store is away this lasts for as long as the leases do.
-    pub async fn given_back(&self) {
-        self.returns.done().await;
-    }
-
-    /// What is given back beside requests.
-    #[must_use]
-    pub fn returns(&self) -> &Arc<Returns> {
-        &self.returns
-    }
-
     /// How many denials are kept to be told again, some of which may have passed.
     #[must_use]
     pub fn denials(&self) -> usize {

@@ -11,6 +11,7 @@ use super::{Engine, Safety};
 use crate::error::EngineError;
 use crate::met::{Met, MetLimit};
 use crate::parts::Which;
+use crate::returns::Returns;
 use crate::verdict::{Decided, Verdict};
 
 /// Between two tries.
@@ -41,6 +42,21 @@ impl Owed {
         let which = lost.without(lost.without(decided.fell));
         let lease_us = which.of(met.limits()).filter_map(|it| lease_us(&it)).max()?;
         Some(Box::new(Self { met: Box::new(met.clone()), which, id, lease_us }))
+    }
+}
+
+impl<S: Store, L: Store> Engine<S, L> {
+    /// Waits until all that was held or waited for by requests that have ended has been given back: for a
+    /// program that is about to end, and has no requests any more. One that ends before leaves its permits to
+    /// their leases. While a store is away this lasts for as long as the leases do.
+    pub async fn given_back(&self) {
+        self.returns.done().await;
+    }
+
+    /// What is given back beside requests.
+    #[must_use]
+    pub fn returns(&self) -> &Arc<Returns> {
+        &self.returns
     }
 }
 
