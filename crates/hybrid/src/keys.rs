@@ -3,9 +3,9 @@
 use std::hash::{Hash, Hasher};
 
 use ahash::RandomState;
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::HashTable;
 use parking_lot::Mutex;
-use tollkeeper_core::{Algorithm, Filter};
+use tollkeeper_core::{Consistency, Filter, Quota};
 
 /// Tables, each with a lock of its own.
 const TABLES: usize = 64;
@@ -16,44 +16,51 @@ const MOST: usize = 1024;
 /// How often a full table is looked through for what can be forgotten.
 const LOOK_EVERY_US: u64 = 100_000;
 
-/// A state's name, which is also that of what is known of it here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A state's name, and by what it is decided here. A state can be asked for by several quotas in turn, such
+/// as a rule's tiers: what is known of each is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named<'a> {
     pub(crate) limit: &'a str,
-    pub(crate) algorithm: Algorithm,
     pub(crate) key: &'a str,
+    pub(crate) quota: &'a Quota,
+    pub(crate) consistency: Consistency,
+}
+
+impl Named<'_> {
+    /// Whether it is one state, by whichever quotas.
+    fn is_of_state(&self, other: &Self) -> bool {
+        let state = |named: &Self| named.quota.algorithm();
+        (self.limit, self.key, state(self)) == (other.limit, other.key, state(other))
+    }
+}
+
+/// Whatever is known of a state lies together.
+impl Hash for Named<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.limit, self.key, self.quota.algorithm()).hash(state);
+    }
 }
 
 /// The same, kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Name {
     limit: Box<str>,
-    algorithm: Algorithm,
     key: Box<str>,
+    quota: Quota,
+    consistency: Consistency,
 }
 
 impl Name {
     pub(crate) fn named(&self) -> Named<'_> {
-        Named { limit: &self.limit, algorithm: self.algorithm, key: &self.key }
+        let Self { limit, key, quota, consistency } = self;
+        Named { limit, key, quota, consistency: *consistency }
     }
 }
 
 impl From<Named<'_>> for Name {
     fn from(named: Named<'_>) -> Self {
-        let Named { limit, algorithm, key } = named;
-        Self { limit: limit.into(), algorithm, key: key.into() }
-    }
-}
-
-impl Hash for Name {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.named().hash(state);
-    }
-}
-
-impl Equivalent<Name> for Named<'_> {
-    fn equivalent(&self, name: &Name) -> bool {
-        *self == name.named()
+        let Named { limit, key, quota, consistency } = named;
+        Self { limit: limit.into(), key: key.into(), quota: *quota, consistency }
     }
 }
 
@@ -66,15 +73,15 @@ pub(crate) struct Keys<T> {
 
 #[derive(Debug)]
 struct Table<T> {
-    known: HashMap<Name, T, RandomState>,
+    known: HashTable<(Name, T)>,
     looked_us: u64,
 }
 
 impl<T> Keys<T> {
     pub(crate) fn new() -> Self {
-        let hasher = RandomState::new();
-        let table = || Table { known: HashMap::with_hasher(hasher.clone()), looked_us: 0 };
-        Self { tables: (0..TABLES).map(|_| Mutex::new(table())).collect(), hasher }
+        let table = || Table { known: HashTable::new(), looked_us: 0 };
+        let tables = (0..TABLES).map(|_| Mutex::new(table())).collect();
+        Self { tables, hasher: RandomState::new() }
     }
 
     /// Does something about a key, which is made known if there is room. `is_idle` says of others
@@ -88,15 +95,18 @@ impl<T> Keys<T> {
         is_idle: impl Fn(&T) -> bool,
         work: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let mut table = self.table(&name).lock();
-        if let Some(known) = table.known.get_mut(&name) {
+        let hash = self.hasher.hash_one(name);
+        let mut table = self.table(hash).lock();
+        if let Some((_, known)) = table.known.find_mut(hash, |(it, _)| it.named() == name) {
             return Some(work(known));
         }
         if !table.has_room(now_us, is_idle) {
             return None;
         }
-        let known = table.known.entry(name.into()).or_insert(make()?);
-        Some(work(known))
+        let known = (name.into(), make()?);
+        let rehash = |(it, _): &(Name, T)| self.hasher.hash_one(it.named());
+        let mut entry = table.known.insert_unique(hash, known, rehash);
+        Some(work(&mut entry.get_mut().1))
     }
 
     /// Does something about a key that is known. If it says so, the key is forgotten.
@@ -105,31 +115,44 @@ impl<T> Keys<T> {
         name: Named<'_>,
         work: impl FnOnce(&mut T) -> (R, bool),
     ) -> Option<R> {
-        let mut table = self.table(&name).lock();
-        let (done, forget) = work(table.known.get_mut(&name)?);
+        let hash = self.hasher.hash_one(name);
+        let mut table = self.table(hash).lock();
+        let mut entry = table.known.find_entry(hash, |(it, _)| it.named() == name).ok()?;
+        let (done, forget) = work(&mut entry.get_mut().1);
         if forget {
-            table.known.remove(&name);
+            entry.remove();
         }
         Some(done)
+    }
+
+    /// Does something about whatever else is known of a state, by other quotas.
+    pub(crate) fn others(&self, name: Named<'_>, mut work: impl FnMut(&mut T)) {
+        let hash = self.hasher.hash_one(name);
+        let mut table = self.table(hash).lock();
+        for (it, known) in table.known.iter_hash_mut(hash) {
+            if it.named().is_of_state(&name) && it.named() != name {
+                work(known);
+            }
+        }
     }
 
     /// Looks at every key.
     pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
         for table in &self.tables {
-            table.lock().known.values().for_each(&mut look);
+            table.lock().known.iter().for_each(|(_, known)| look(known));
         }
     }
 
     /// Forgets every key that is meant.
     pub(crate) fn forget(&self, filter: Filter<'_>) {
         for table in &self.tables {
-            table.lock().known.retain(|name, _| !filter.matches(&name.limit, &name.key));
+            table.lock().known.retain(|(name, _)| !filter.matches(&name.limit, &name.key));
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any part of a hash will do")]
-    fn table(&self, name: &Named<'_>) -> &Mutex<Table<T>> {
-        &self.tables[self.hasher.hash_one(name) as usize % TABLES]
+    /// By other bits than those that say where in a table a key lies.
+    fn table(&self, hash: u64) -> &Mutex<Table<T>> {
+        &self.tables[(hash >> 32) as usize % TABLES]
     }
 }
 
@@ -142,7 +165,7 @@ impl<T> Table<T> {
             return false;
         }
         self.looked_us = now_us;
-        self.known.retain(|_, known| !is_idle(known));
+        self.known.retain(|(_, known)| !is_idle(known));
         self.known.len() < MOST
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
-use tollkeeper_core::{Check, Consistency, Drawn, Outcome, Quota};
+use tollkeeper_core::{Check, Drawn, Outcome, Quota};
 
 use crate::plan::{Plan, Spent};
 
@@ -14,9 +14,6 @@ pub(crate) struct Known {
     pub(crate) plan: Plan,
     /// Which one of all that were begun with.
     pub(crate) number: u64,
-    /// By what it is decided: another policy begins anew.
-    pub(crate) quota: Quota,
-    pub(crate) consistency: Consistency,
     /// The most that a request may cost.
     pub(crate) most_cost: u64,
     /// Told when a call has been answered.
@@ -61,7 +58,7 @@ impl Decided {
     }
 }
 
-/// Whoever waits for a draw of what is forgotten, or begun anew by another policy, asks again.
+/// Whoever waits for a draw of what is forgotten asks again.
 impl Drop for Known {
     fn drop(&mut self) {
         self.answered.notify_waiters();
@@ -93,10 +90,10 @@ impl Known {
     }
 
     /// What it had left when the store last told, with what has flown in since, in thousandths.
-    pub(crate) fn left_per_mille(&self, now_us: u64) -> Option<u64> {
+    pub(crate) fn left_per_mille(&self, check: &Check<'_>, now_us: u64) -> Option<u64> {
         let (drawn, sent_us) = self.seen?;
         let elapsed_us = now_us.saturating_sub(sent_us);
-        Some(left_per_mille(&self.consistency.stored(&self.quota), &drawn, elapsed_us))
+        Some(left_per_mille(&check.consistency.stored(check.quota), &drawn, elapsed_us))
     }
 
     /// The numbers of a decision here, as far as they are known.

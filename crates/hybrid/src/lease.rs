@@ -300,13 +300,10 @@ impl Lease {
         Change::Lend(Lend { back: self.grants.tell(untold, now_us), ..terms.lend(draw, most_out) })
     }
 
-    /// Takes over from another policy. What that had taken is not spent any more, since it may be more than
-    /// may be out now, and is told as spent, so that nobody has to wait for it to end.
-    pub fn follow(&mut self, before: &Self, terms: &Terms) {
-        self.budget = before.budget;
-        if terms.most_out.is_some() {
-            self.grants = before.grants.spent();
-        }
+    /// Gives all units up that are here. `lend` tells the store of them, where another quota of the same state
+    /// begins to draw: nobody has to wait for them to end.
+    pub fn hand_over(&mut self, lend: &mut Lend, now_us: u64) {
+        std::mem::take(&mut self.grants).hand_over(&mut lend.back, now_us);
     }
 
     /// Units have come, for a draw that was sent at `sent_us`. `chance` is any number.

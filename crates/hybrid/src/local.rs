@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Clock, Consistency, Filter, Lend, Lent, Quota, Ran, Store,
+    Amended, Amendment, Change, Check, Clock, Consistency, Filter, Lend, Lent, Ran, Store,
 };
 
 use crate::keys::{Keys, Name, Named};
@@ -36,11 +36,10 @@ pub(crate) struct Local<S> {
 #[derive(Clone, Debug)]
 struct Subject {
     name: Name,
-    /// What the store decides by.
-    quota: Quota,
-    consistency: Consistency,
     /// Which beginning of the key.
     number: u64,
+    /// Whether nothing was drawn for it before.
+    is_new: bool,
 }
 
 impl<S: Store + 'static> Local<S> {
@@ -56,11 +55,6 @@ impl<S: Store + 'static> Local<S> {
         let make = || self.known(check, now_us);
         let is_idle = |known: &Known| known.plan.is_idle(now_us);
         let taken = self.keys.work(named(check), now_us, make, is_idle, |known| {
-            if known.quota != *check.quota || known.consistency != check.consistency {
-                let Some(mut anew) = self.known(check, now_us) else { return Taken::Store };
-                anew.plan.follow(&known.plan);
-                *known = anew;
-            }
             let step = known.plan.ask(check.cost, now_us);
             self.told(known, check, step, now_us)
         });
@@ -71,16 +65,8 @@ impl<S: Store + 'static> Local<S> {
     /// Decides a check that waited. It may have to wait again: for what came there were too many.
     pub(crate) fn take_again(self: &Arc<Self>, check: &Check<'_>, now_us: u64) -> Taken {
         let taken = self.keys.find(named(check), |known| {
-            let is_same = known.quota == *check.quota && known.consistency == check.consistency;
-            // Another policy has begun anew with it.
-            let taken = match is_same {
-                true => {
-                    let step = known.plan.again(check.cost, now_us);
-                    self.told(known, check, step, now_us)
-                }
-                false => Taken::Store,
-            };
-            (taken, false)
+            let step = known.plan.again(check.cost, now_us);
+            (self.told(known, check, step, now_us), false)
         });
         taken.unwrap_or(Taken::Store)
     }
@@ -145,8 +131,8 @@ impl<S: Store + 'static> Local<S> {
         units: u64,
         charged_at_us: Option<u64>,
     ) -> (u64, u8) {
-        let Amendment { limit, quota, key, .. } = *amendment;
-        let named = Named { limit, algorithm: quota.algorithm(), key };
+        let Amendment { limit, quota, key, consistency, .. } = *amendment;
+        let named = Named { limit, key, quota, consistency };
         let rest = self.keys.find(named, |known| {
             let told_us = known.seen.map(|(drawn, _)| drawn.at_us);
             let is_untold = charged_at_us.is_none_or(|at_us| told_us.is_none_or(|us| at_us >= us));
@@ -162,7 +148,7 @@ impl<S: Store + 'static> Local<S> {
     /// What a key had left when the store last told, with what has flown in since.
     pub(crate) fn left_per_mille(&self, check: &Check<'_>) -> Option<u64> {
         let now_us = self.clock.now_us();
-        self.keys.find(named(check), |known| (known.left_per_mille(now_us), false)).flatten()
+        self.keys.find(named(check), |known| (known.left_per_mille(check, now_us), false)).flatten()
     }
 
     /// How many keys are leased, and of how many the store is told.
@@ -193,8 +179,6 @@ impl<S: Store + 'static> Local<S> {
         Some(Known {
             plan: Plan::new(quota, consistency, now_us, self.chance())?,
             number: self.begun.fetch_add(1, Ordering::Relaxed),
-            quota: *quota,
-            consistency,
             most_cost: consistency.most_cost(quota),
             answered: Arc::new(Notify::new()),
             is_kept: false,
@@ -213,10 +197,9 @@ impl<S: Store + 'static> Local<S> {
     ) -> bool {
         let Ok(runtime) = Handle::try_current() else { return false };
         let change = known.plan.change(draw, untold, sent_us);
-        let (local, consistency) = (Arc::clone(self), check.consistency);
-        let (name, quota) = (Name::from(named(check)), consistency.stored(check.quota));
-        let (number, part) = (known.number, known.plan.part());
-        let subject = Subject { name, quota, consistency, number };
+        let (local, part) = (Arc::clone(self), known.plan.part());
+        let (number, is_new) = (known.number, !known.is_kept);
+        let subject = Subject { name: named(check).into(), number, is_new };
         runtime.spawn(async move { local.draw(subject, (part, change), draw, sent_us).await });
         true
     }
@@ -224,10 +207,17 @@ impl<S: Store + 'static> Local<S> {
     async fn draw(
         self: Arc<Self>,
         subject: Subject,
-        change: (u8, Change),
+        mut change: (u8, Change),
         draw: Draw,
         sent_us: u64,
     ) {
+        if subject.is_new {
+            // What was taken by another quota of the same state may be more than may be out by this one.
+            let now_us = self.clock.now_us();
+            self.keys.others(subject.name.named(), |other| {
+                other.plan.hand_over(&mut change.1, now_us);
+            });
+        }
         let drawn = self.amend(&subject, &[change]).await;
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         let keep = self.find(&subject, |known| {
@@ -276,18 +266,18 @@ impl<S: Store + 'static> Local<S> {
 
     /// Amends one or two parts of a key: what the first and the last have left.
     async fn amend(&self, subject: &Subject, changes: &[(u8, Change)]) -> Result<[Lent; 2], Ran> {
-        let Subject { name, quota, consistency, .. } = subject;
-        let Named { limit, key, .. } = name.named();
+        let Named { limit, key, quota, consistency } = subject.name.named();
+        let stored = consistency.stored(quota);
         let keys: Vec<_> =
-            changes.iter().map(|(part, _)| part_key(*consistency, key, *part)).collect();
+            changes.iter().map(|(part, _)| part_key(consistency, key, *part)).collect();
         let amendments: Vec<Amendment<'_>> = changes
             .iter()
             .zip(&keys)
             .map(|(&(_, change), key)| Amendment {
                 limit,
-                quota,
+                quota: &stored,
                 key,
-                consistency: *consistency,
+                consistency,
                 change,
             })
             .collect();
@@ -307,8 +297,8 @@ impl<S: Store + 'static> Local<S> {
         Ok([first, last])
     }
 
-    /// Does something about a key, unless another policy has begun anew with it meanwhile: what
-    /// came of calls by the old one is lost.
+    /// Does something about a key, unless it was forgotten and has begun anew meanwhile: what came of calls
+    /// before that is lost.
     fn find<R>(&self, subject: &Subject, work: impl FnOnce(&mut Known) -> R) -> Option<R> {
         let found = self.keys.find(subject.name.named(), |known| {
             ((known.number == subject.number).then(|| work(known)), false)
@@ -325,7 +315,7 @@ impl<S: Store + 'static> Local<S> {
             let Some(local) = local.upgrade() else { return };
             let now_us = local.clock.now_us();
             let rested = local.keys.find(subject.name.named(), |known| {
-                // What another policy decides by now has another task.
+                // What has begun anew has another task.
                 if known.number != subject.number {
                     return (None, false);
                 }
@@ -365,5 +355,6 @@ fn kind_of(changes: &[(u8, Change)]) -> Kind {
 }
 
 fn named<'a>(check: &Check<'a>) -> Named<'a> {
-    Named { limit: check.limit, algorithm: check.quota.algorithm(), key: check.key }
+    let Check { limit, quota, key, consistency, .. } = *check;
+    Named { limit, key, quota, consistency }
 }

@@ -41,15 +41,6 @@ impl Plan {
         }
     }
 
-    /// Takes over from the plan of another policy what that has not told yet.
-    pub(crate) fn follow(&mut self, before: &Self) {
-        match (self, before) {
-            (Self::Sync(synced, _), Self::Sync(before, _)) => synced.follow(before),
-            (Self::Lease(lease, terms), Self::Lease(before, _)) => lease.follow(before, terms),
-            _ => {}
-        }
-    }
-
     /// Decides a request of `cost`.
     #[inline]
     pub(crate) fn ask(&mut self, cost: u64, now_us: u64) -> Step {
@@ -105,6 +96,14 @@ impl Plan {
         match self {
             Self::Lease(lease, terms) => lease.change(terms, draw, untold, now_us),
             Self::Sync(..) => Change::Draw { most: draw.most, least: draw.least },
+        }
+    }
+
+    /// Gives all units up that are here: the store is told of them by `change`, a first draw for another quota
+    /// of the same state.
+    pub(crate) fn hand_over(&mut self, change: &mut Change, now_us: u64) {
+        if let (Self::Lease(lease, _), Change::Lend(lend)) = (self, change) {
+            lease.hand_over(lend, now_us);
         }
     }
 

@@ -94,11 +94,6 @@ impl Synced {
         }
     }
 
-    /// Takes over what was admitted by another policy and is not told yet.
-    pub fn follow(&mut self, before: &Self) {
-        self.spent = self.spent.saturating_add(before.spent);
-    }
-
     /// Decides a request of `cost`.
     #[inline]
     pub fn ask(&mut self, terms: &Terms, cost: u64, now_us: u64) -> Step {

@@ -96,13 +96,6 @@ impl Grants {
         })
     }
 
-    /// As if all of it had been spent. The store counts it until it is told.
-    pub(super) fn spent(self) -> Self {
-        let each =
-            self.each.map(|grant| Grant { units: 0, spent: grant.spent + grant.units, ..grant });
-        Self { each, late: 0 }
-    }
-
     /// The store was not told.
     pub(super) fn untell(&mut self, back: &[Back; TURNS], now_us: u64) {
         for back in back {
@@ -120,6 +113,22 @@ impl Grants {
             true => Back { turn: grant.turn, spent: grant.spent, unspent: grant.units },
             false => Back::default(),
         })
+    }
+
+    /// The same, with what the store is told anyway. It is told of so many turns; of another one there can be
+    /// something only if a clock runs wrong: that ends by itself.
+    pub(super) fn hand_over(self, told: &mut [Back; TURNS], now_us: u64) {
+        for back in self.give_back(now_us).into_iter().filter(|back| *back != Back::default()) {
+            let is_free = |told: &Back| (told.spent, told.unspent) == (0, 0);
+            let place = told.iter().position(|it| it.turn == back.turn && !is_free(it));
+            let Some(place) = place.or_else(|| told.iter().position(is_free)) else { continue };
+            let before = if is_free(&told[place]) { Back::default() } else { told[place] };
+            told[place] = Back {
+                turn: back.turn,
+                spent: before.spent.saturating_add(back.spent),
+                unspent: before.unspent.saturating_add(back.unspent),
+            };
+        }
     }
 
     /// When the oldest of what is here was taken.

@@ -276,35 +276,21 @@ fn what_is_put_back_lasts_as_long_as_it_can() {
 /// Of a limit that had long turns and has short ones, more was out than may be, for hours: nobody could
 /// have anything, and what was there was not spent.
 #[test]
-fn what_another_policy_had_taken_is_told_as_spent() {
-    let before = {
-        let mut lease = holding(&TERMS, 9, 0);
-        lease.granted(&TERMS, &of_turn(2, 4, 4 * PERIOD_US), ALL, 0, 10, 0);
-        assert!(lease.spend(4, 20).is_some());
-        lease
-    };
-    let shorter = Terms { period_us: PERIOD_US / 8, ..TERMS };
-    let mut lease = Lease::new(&shorter, 20);
-    lease.follow(&before, &shorter);
-    assert_eq!((lease.left(20), lease.spend(1, 20)), (0, None));
-    assert_eq!((told(&mut lease), told(&mut lease)), (vec![(1, 9), (2, 4)], vec![]));
-    let mut window = Lease::new(&WINDOW, 20);
-    window.follow(&before, &WINDOW);
-    assert_eq!(window.left(20), 0);
-}
-
-/// Whoever has one limit by two tiers in turn had each time as many calls as a new key.
-#[test]
-fn another_policy_has_the_calls_that_are_left() {
-    let (mut lease, mut calls) = (Lease::new(&TERMS, 0), 0);
-    for nth in 0..1000 {
-        let mut next = Lease::new(&TERMS, nth);
-        next.follow(&lease, &TERMS);
-        let step = next.ask(&TERMS, 1, nth);
-        calls += u64::from(step.draw.is_some()) + u64::from(step.told == Told::Store);
-        lease = next;
-    }
-    assert_eq!(calls, 8);
+fn what_another_quota_of_the_state_had_taken_is_told_with_a_draw() {
+    let mut before = holding(&TERMS, 9, 0);
+    before.granted(&TERMS, &of_turn(2, 4, 4 * PERIOD_US), ALL, 0, 10, 0);
+    assert!(before.spend(4, 20).is_some());
+    let mut lease = holding(&TERMS, 9, 0);
+    lease.granted(&TERMS, &of_turn(3, 4, 4 * PERIOD_US), ALL, 0, 10, 0);
+    assert!(lease.spend(7, 20).is_some());
+    let Change::Lend(mut lend) = lease.change(&TERMS, ALL, 0, 20) else { panic!("it is counted") };
+    before.hand_over(&mut lend, 20);
+    let each = |turn, spent, unspent| Back { turn, spent, unspent };
+    assert_eq!(lend.back[..2], [each(1, 11, 5), each(2, 0, 4)], "{:?}", lend.back);
+    assert_eq!(lend.back.iter().map(|back| back.spent + back.unspent).sum::<u64>(), 20);
+    assert_eq!((before.left(20), before.spend(1, 20), told(&mut before)), (0, None, vec![]));
+    before.hand_over(&mut lend, 20);
+    assert_eq!(lend.back[0], each(1, 11, 5), "there is nothing more");
 }
 
 /// A request that met another limit, too, lost what it took if just then more was drawn.

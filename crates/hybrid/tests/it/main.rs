@@ -22,6 +22,7 @@ mod store;
 mod storms;
 mod syncing;
 mod syncs;
+mod tiers;
 mod told;
 mod trickling;
 mod wanting;
