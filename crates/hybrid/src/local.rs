@@ -137,7 +137,7 @@ impl<S: Store + 'static> Local<S> {
             let told_us = known.seen.map(|(drawn, _)| drawn.at_us);
             let is_untold = charged_at_us.is_none_or(|at_us| told_us.is_none_or(|us| at_us >= us));
             let rest = match &mut known.plan {
-                Plan::Sync(synced, _) if is_untold => (synced.put_back(units), synced.part()),
+                Plan::Sync(synced, _) if is_untold => (synced.refund(units), synced.part()),
                 plan => (units, plan.part()),
             };
             (rest, false)
@@ -326,9 +326,9 @@ impl<S: Store + 'static> Local<S> {
             let Some((chore, is_idle)) = rested.flatten() else { return };
             match chore {
                 Some(Chore::Report(report)) => local.report(&subject, report).await,
-                Some(Chore::GiveBack(change)) => {
+                Some(Chore::GiveBack(part, change)) => {
                     // If it fails, they are lost until they have flown in again.
-                    let _ = local.amend(&subject, &[(0, change)]).await;
+                    let _ = local.amend(&subject, &[(part, change)]).await;
                 }
                 None => {}
             }

@@ -17,8 +17,8 @@ pub(crate) enum Plan {
 /// What is to be done from time to time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chore {
-    /// Units that nobody wants are to be given back.
-    GiveBack(Change),
+    /// Units that nobody wants are to be given back, of this part.
+    GiveBack(u8, Change),
     /// The store is to be told.
     Report(Report),
 }
@@ -62,9 +62,7 @@ impl Plan {
     pub(crate) fn put_back(&mut self, cost: u64, spent: Spent, now_us: u64) {
         match self {
             Self::Lease(lease, _) => lease.put_back(cost, spent, now_us),
-            Self::Sync(synced, _) => {
-                synced.put_back(cost);
-            }
+            Self::Sync(synced, _) => synced.put_back(cost, spent),
         }
     }
 
@@ -138,8 +136,13 @@ impl Plan {
     /// What is to be done, of a key for which nobody may have come for a while.
     pub(crate) fn rest(&mut self, now_us: u64) -> Option<Chore> {
         match self {
-            Self::Lease(lease, terms) => lease.rest(terms, now_us).map(Chore::GiveBack),
-            Self::Sync(synced, terms) => synced.report(terms, now_us).map(Chore::Report),
+            Self::Lease(lease, terms) => {
+                lease.rest(terms, now_us).map(|change| Chore::GiveBack(0, change))
+            }
+            Self::Sync(synced, terms) => match synced.unwanted() {
+                Some((part, change)) => Some(Chore::GiveBack(part, change)),
+                None => synced.report(terms, now_us).map(Chore::Report),
+            },
         }
     }
 
@@ -197,13 +200,15 @@ pub struct Spent {
     pub ends_us: u64,
     /// When the first of them was charged, by the store's clock, if that was before they were spent.
     pub at_us: u64,
+    /// How many had been drawn for this one or for one that did not go, which sync knows of.
+    pub prepaid: u64,
 }
 
 impl Spent {
     /// Units that were charged when they were spent, and do not end.
     #[must_use]
     pub fn now(left: u64) -> Self {
-        Self { left, ends_us: u64::MAX, at_us: u64::MAX }
+        Self { left, ends_us: u64::MAX, at_us: u64::MAX, prepaid: 0 }
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! It is a pure function of numbers, as [`Lease`](crate::lease::Lease) is.
 
-use tollkeeper_core::{Drawn, Quota};
+use tollkeeper_core::{Change, Drawn, Quota};
 
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
 
@@ -53,14 +53,21 @@ pub struct Synced {
     known: Option<Known>,
     /// The part of which it is known.
     part: u8,
+    /// The part that was last told of something.
+    told_part: u8,
     /// Admitted since then.
     spent: u64,
     /// Admitted before, and on its way to the store.
     under_way: u64,
     /// Admitted before, and told by calls without an answer since the store last said anything.
     lost: u64,
-    /// Charged already, and not admitted yet.
+    /// Charged already, and not admitted yet, or not after all: it is the next one's.
     prepaid: u64,
+    /// When the first of it was charged, by the store's clock, and of which part.
+    prepaid_at_us: u64,
+    prepaid_part: u8,
+    /// How much of it nobody had taken at the last look.
+    unwanted: u64,
     /// The part of what all admit that is admitted here.
     mine: f64,
     /// What the others admit in a microsecond.
@@ -81,10 +88,14 @@ impl Synced {
         Self {
             known: None,
             part: u8::try_from(chance % u32::from(terms.parts.max(1))).unwrap_or(0),
+            told_part: 0,
             spent: 0,
             under_way: 0,
             lost: 0,
             prepaid: 0,
+            prepaid_at_us: 0,
+            prepaid_part: 0,
+            unwanted: 0,
             mine: 1.0,
             others: 0.0,
             is_asking: false,
@@ -137,16 +148,48 @@ impl Synced {
         let left = self.left(terms, now_us).checked_sub(cost)?;
         let of_prepaid = cost.min(self.prepaid);
         self.prepaid -= of_prepaid;
+        self.unwanted = self.unwanted.min(self.prepaid);
         self.spent += cost - of_prepaid;
-        Some(Spent::now(left))
+        Some(Spent { prepaid: of_prepaid, ..Spent::now(left) })
     }
 
-    /// Puts back what was spent, because the request was not admitted after all or gives it back;
-    /// says how much is already the store's to give back.
-    pub fn put_back(&mut self, cost: u64) -> u64 {
-        let here = cost.min(self.spent);
+    /// Gives back what was spent; says how much of it is the store's to give back, which was told.
+    pub fn refund(&mut self, units: u64) -> u64 {
+        let here = units.min(self.spent);
         self.spent -= here;
-        cost - here
+        units - here
+    }
+
+    /// Puts back what was spent, because the request was not admitted after all. What was charged for it is
+    /// for others.
+    pub fn put_back(&mut self, cost: u64, spent: Spent) {
+        let prepaid = spent.prepaid.min(cost);
+        let told = self.refund(cost - prepaid);
+        self.prepay(told);
+        self.prepaid = self.prepaid.saturating_add(prepaid);
+    }
+
+    /// So much is charged and not admitted.
+    fn prepay(&mut self, units: u64) {
+        if self.prepaid == 0 && units > 0 {
+            self.prepaid_at_us = self.known.map_or(0, |known| known.drawn.at_us);
+            self.prepaid_part = self.told_part;
+        }
+        self.prepaid = self.prepaid.saturating_add(units);
+    }
+
+    /// Takes out what was charged and has not been wanted since the last look: it is to be given back, of which
+    /// part.
+    pub fn unwanted(&mut self) -> Option<(u8, Change)> {
+        // What was admitted since is as good as told.
+        let of_spent = self.prepaid.min(self.spent);
+        self.prepaid -= of_spent;
+        self.spent -= of_spent;
+        let units = self.prepaid.min(self.unwanted);
+        self.prepaid -= units;
+        self.unwanted = self.prepaid;
+        let refund = Change::Refund { units, charged_at_us: Some(self.prepaid_at_us) };
+        (units > 0).then_some((self.prepaid_part, refund))
     }
 
     /// What may be admitted.
@@ -215,6 +258,7 @@ impl Synced {
             return None;
         }
         self.is_asking = true;
+        self.told_part = self.part;
         self.under_way = std::mem::take(&mut self.spent);
         let next = (self.part + 1) % terms.parts.max(1);
         let next = (next != self.part).then_some(next);
@@ -229,7 +273,7 @@ impl Synced {
         if let Some(before) = self.current(terms, sent_us) {
             self.compare(terms, before, now);
         }
-        (self.under_way, self.lost, self.prepaid) = (0, 0, 0);
+        (self.under_way, self.lost) = (0, 0);
         self.known = Some(next.map_or(now, |next| Known { drawn: *next, sent_us }));
         if next.is_some() {
             self.part = (self.part + 1) % terms.parts.max(1);
@@ -239,8 +283,9 @@ impl Synced {
     /// Units were drawn, by a call of `sent_us`.
     pub fn drew(&mut self, drawn: &Drawn, sent_us: u64) {
         (self.is_asking, self.is_lost) = (false, false);
-        (self.lost, self.prepaid) = (0, drawn.units);
+        (self.lost, self.told_part) = (0, self.part);
         self.known = Some(Known { drawn: *drawn, sent_us });
+        self.prepay(drawn.units);
     }
 
     /// The part that is asked for.
@@ -280,7 +325,7 @@ impl Synced {
     #[must_use]
     pub fn is_idle(&self, terms: &Terms, now_us: u64) -> bool {
         let is_old = now_us.saturating_sub(self.asked_us) >= LIFE * terms.period_us;
-        !self.is_asking && self.spent == 0 && is_old
+        !self.is_asking && self.spent == 0 && self.prepaid == 0 && is_old
     }
 
     /// Whether what the store said still counts.
@@ -334,5 +379,35 @@ mod tests {
             synced.reported(&terms, &Drawn { at_us: 130_000, ..drawn }, None, 130_000);
             assert_eq!(synced.left(&terms, 130_000), 100, "what the store says counts");
         }
+    }
+
+    /// They were lost: each request that another limit denied was charged.
+    #[test]
+    fn what_was_drawn_or_told_for_a_request_that_did_not_go_is_the_next_ones_or_given_back() {
+        let quota = Quota::fixed_window(100, 3_600_000_000).unwrap();
+        let terms = Terms { period_us: 100_000, quota, parts: 1 };
+        let drawn = Drawn { units: 3, left: 97, reset_after_us: 3_600_000_000, at_us: 7 };
+        let mut synced = Synced::new(&terms, 0, 0);
+        synced.drew(&drawn, 0);
+        assert_eq!(synced.unwanted(), None, "somebody waits for it");
+        let spent = synced.spend(&terms, 3, 1_000).unwrap();
+        synced.put_back(3, spent);
+        assert_eq!(synced.left(&terms, 1_000), 100);
+        assert!(synced.spend(&terms, 1, 2_000).is_some());
+        assert_eq!(synced.unwanted(), None, "the next look tells");
+        assert!(!synced.is_idle(&terms, 900_000));
+        let refund = Change::Refund { units: 2, charged_at_us: Some(7) };
+        assert_eq!((synced.unwanted(), synced.unwanted()), (Some((0, refund)), None));
+        assert!(synced.is_idle(&terms, 900_000));
+        // It was told meanwhile.
+        synced.drew(&Drawn { units: 0, at_us: 20, ..drawn }, 900_000);
+        let spent = synced.spend(&terms, 5, 900_000).unwrap();
+        assert_eq!(synced.report(&terms, 950_000).map(|report| report.units), Some(5));
+        synced.reported(&terms, &Drawn { units: 5, at_us: 30, ..drawn }, None, 950_000);
+        synced.put_back(5, spent);
+        assert!(synced.spend(&terms, 2, 960_000).is_some());
+        assert_eq!(synced.unwanted(), None);
+        let refund = Change::Refund { units: 3, charged_at_us: Some(30) };
+        assert_eq!(synced.unwanted(), Some((0, refund)));
     }
 }

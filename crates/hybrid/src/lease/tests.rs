@@ -102,11 +102,11 @@ fn who_waited_in_vain_waits_for_more() {
 fn what_was_drawn_is_spent_to_the_last_and_not_beyond() {
     let mut lease = holding(&TERMS, 3, 0);
     let ends_us = 2 * PERIOD_US - 2 * PERIOD_US / 1000;
-    let spent = Spent { left: 1, ends_us, at_us: 5 };
+    let spent = Spent { ends_us, at_us: 5, ..Spent::now(1) };
     assert_eq!(lease.ask(&TERMS, 2, 1).told, Told::Admitted(spent));
     assert_eq!(lease.spend(2, 1), None, "one is not two");
     lease.put_back(1, spent, 1);
-    assert_eq!(lease.spend(2, 1), Some(Spent { left: 0, ends_us, at_us: 5 }));
+    assert_eq!(lease.spend(2, 1), Some(Spent { left: 0, ..spent }));
     assert_eq!(lease.spend(1, 1), None);
 }
 

@@ -108,6 +108,32 @@ async fn what_was_not_told_yet_is_given_back_here() {
     assert!(scene.table().calls() > calls);
 }
 
+/// What was drawn for it was lost: whoever asked now and then, and was denied by another limit, used this one up.
+#[tokio::test(start_paused = true)]
+async fn what_another_limit_denies_is_not_charged() {
+    for parts in [1, 4] {
+        for every_us in [5_000, 130_000, 1_000_000] {
+            let mut scene = synced(1, parts);
+            scene.quota = Quota::fixed_window(PER_SECOND, 1_000_000_000).unwrap();
+            scene.consistency = Consistency::sync(&scene.quota, None, parts).unwrap();
+            let none = Quota::fixed_window(1, 1_000_000_000).unwrap();
+            let few = Check::new("few", &none, "hot", 1);
+            assert!(scene.ask(0, few).await.unwrap().allowed);
+            let both = Request::new([scene.check(), few], None).unwrap();
+            for _ in 0..50 {
+                assert!(!scene.nodes[0].decide_one(&both).await.unwrap().allowed);
+                pass(every_us).await;
+            }
+            pass(10 * PERIOD_US).await;
+            // Whoever asks the store finds all of it.
+            let new = node(&scene.common, &scene.clock, Settings::default(), 9);
+            let look = Request::new([Check { cost: 0, ..scene.check() }], None).unwrap();
+            let left = new.decide_one(&look).await.unwrap().outcomes()[0].remaining;
+            assert_eq!(left, PER_SECOND / parts, "every {every_us}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_store_said_counts_for_two_periods() {
     let scene = synced(1, 1);
