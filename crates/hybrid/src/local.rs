@@ -218,11 +218,11 @@ impl<S: Store + 'static> Local<S> {
                 other.plan.hand_over(&mut change.1, now_us);
             });
         }
-        let drawn = self.amend(&subject, &[change]).await;
+        let drawn = self.amend(&subject, change.0, change.1).await;
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         let keep = self.find(&subject, |known| {
             match drawn {
-                Ok([lent, _]) => {
+                Ok(lent) => {
                     known.plan.drew(&lent, draw, sent_us, (now_us, chance));
                     known.seen = Some((lent.drawn, sent_us));
                 }
@@ -240,22 +240,23 @@ impl<S: Store + 'static> Local<S> {
         }
     }
 
-    /// Tells the store what was admitted.
+    /// Tells the store what was admitted, and asks it for the next part: either may be away by itself.
     async fn report(&self, subject: &Subject, report: Report) {
         let sent_us = self.clock.now_us();
-        let told = (report.part, Change::Spend { units: report.units });
-        let drawn = match report.next {
-            Some(next) => self.amend(subject, &[told, (next, Change::Spend { units: 0 })]).await,
-            None => self.amend(subject, &[told]).await,
+        let tell = self.amend(subject, report.part, Change::Spend { units: report.units });
+        let look = async {
+            let next = report.next?;
+            self.amend(subject, next, Change::Spend { units: 0 }).await.ok()
         };
+        let (told, next) = tokio::join!(tell, look);
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         self.find(subject, |known| {
-            known.has_news = drawn.is_err();
-            match (drawn, &mut known.plan) {
-                (Ok([told, last]), Plan::Sync(synced, terms)) => {
-                    let (told, last) = (told.drawn, last.drawn);
-                    synced.reported(terms, &told, report.next.map(|_| &last), sent_us);
-                    known.seen = Some((last, sent_us));
+            known.has_news = told.is_err();
+            match (told, &mut known.plan) {
+                (Ok(told), Plan::Sync(synced, terms)) => {
+                    let next = next.map(|next| next.drawn);
+                    synced.reported(terms, &told.drawn, next.as_ref(), sent_us);
+                    known.seen = Some((next.unwrap_or(told.drawn), sent_us));
                 }
                 (Ok(_), Plan::Lease(..)) => {}
                 (Err(ran), plan) => plan.failed(ran == Ran::Perhaps, None, now_us, chance),
@@ -264,37 +265,20 @@ impl<S: Store + 'static> Local<S> {
         });
     }
 
-    /// Amends one or two parts of a key: what the first and the last have left.
-    async fn amend(&self, subject: &Subject, changes: &[(u8, Change)]) -> Result<[Lent; 2], Ran> {
+    /// Amends a part of a key: what it has left.
+    async fn amend(&self, subject: &Subject, part: u8, change: Change) -> Result<Lent, Ran> {
         let Named { limit, key, quota, consistency } = subject.name.named();
-        let stored = consistency.stored(quota);
-        let keys: Vec<_> =
-            changes.iter().map(|(part, _)| part_key(consistency, key, *part)).collect();
-        let amendments: Vec<Amendment<'_>> = changes
-            .iter()
-            .zip(&keys)
-            .map(|(&(_, change), key)| Amendment {
-                limit,
-                quota: &stored,
-                key,
-                consistency,
-                change,
-            })
-            .collect();
-        let amended = timeout(self.patience, self.store.amend(&amendments)).await;
-        let is_done = amended.as_ref().is_ok_and(|amended| amended.iter().all(Result::is_ok));
-        self.calls.add(kind_of(changes), is_done);
-        let mut drawn =
-            amended.map_err(|_| Ran::Perhaps)?.into_iter().map(|amended| match amended {
-                Ok(Amended::Drawn(drawn)) => Ok(uncounted(drawn)),
-                Ok(Amended::Lent(lent)) => Ok(lent),
-                Ok(_) => Err(Ran::No),
-                Err(error) => Err(error.ran()),
-            });
-        let first = drawn.next().unwrap_or(Err(Ran::No))?;
-        // Whatever became of the second, the first has run.
-        let last = drawn.next().unwrap_or(Ok(first)).map_err(|_| Ran::Perhaps)?;
-        Ok([first, last])
+        let (quota, key) = (&consistency.stored(quota), &part_key(consistency, key, part));
+        let amendment = [Amendment { limit, quota, key, consistency, change }];
+        let amended = timeout(self.patience, self.store.amend(&amendment)).await;
+        let amended = amended.map(|amended| amended.into_iter().next());
+        self.calls.add(kind_of(&change), matches!(amended, Ok(Some(Ok(_)))));
+        match amended.map_err(|_| Ran::Perhaps)? {
+            Some(Ok(Amended::Drawn(drawn))) => Ok(uncounted(drawn)),
+            Some(Ok(Amended::Lent(lent))) => Ok(lent),
+            Some(Ok(_)) | None => Err(Ran::No),
+            Some(Err(error)) => Err(error.ran()),
+        }
     }
 
     /// Does something about a key, unless it was forgotten and has begun anew meanwhile: what came of calls
@@ -328,7 +312,7 @@ impl<S: Store + 'static> Local<S> {
                 Some(Chore::Report(report)) => local.report(&subject, report).await,
                 Some(Chore::GiveBack(part, change)) => {
                     // If it fails, they are lost until they have flown in again.
-                    let _ = local.amend(&subject, &[(part, change)]).await;
+                    let _ = local.amend(&subject, part, change).await;
                 }
                 None => {}
             }
@@ -344,12 +328,12 @@ impl<S: Store + 'static> Local<S> {
     }
 }
 
-/// What a call is for, by the first of its changes.
-fn kind_of(changes: &[(u8, Change)]) -> Kind {
-    match changes.first() {
-        Some((_, Change::Lend(Lend { most: 0, .. }))) => Kind::GiveBack,
-        Some((_, Change::Draw { .. } | Change::Lend(_))) => Kind::Draw,
-        Some((_, Change::Spend { .. })) => Kind::Report,
+/// What a call is for.
+fn kind_of(change: &Change) -> Kind {
+    match change {
+        Change::Lend(Lend { most: 0, .. }) => Kind::GiveBack,
+        Change::Draw { .. } | Change::Lend(_) => Kind::Draw,
+        Change::Spend { .. } => Kind::Report,
         _ => Kind::GiveBack,
     }
 }

@@ -40,10 +40,11 @@ pub struct Report {
     pub next: Option<u8>,
 }
 
-/// What the store said, and when it was asked.
+/// What the store said of a part, and when it was asked.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     drawn: Drawn,
+    part: u8,
     sent_us: u64,
 }
 
@@ -55,6 +56,8 @@ pub struct Synced {
     part: u8,
     /// The part that was last told of something.
     told_part: u8,
+    /// How far from the one that is known the next one is: one, and further where the ones between gave no answer.
+    step: u8,
     /// Admitted since then.
     spent: u64,
     /// Admitted before, and on its way to the store.
@@ -89,6 +92,7 @@ impl Synced {
             known: None,
             part: u8::try_from(chance % u32::from(terms.parts.max(1))).unwrap_or(0),
             told_part: 0,
+            step: 1,
             spent: 0,
             under_way: 0,
             lost: 0,
@@ -260,31 +264,39 @@ impl Synced {
         self.is_asking = true;
         self.told_part = self.part;
         self.under_way = std::mem::take(&mut self.spent);
-        let next = (self.part + 1) % terms.parts.max(1);
-        let next = (next != self.part).then_some(next);
+        let next = (terms.parts > 1).then(|| self.after(terms, self.step));
         Some(Report { part: self.part, units: self.under_way, next })
     }
 
+    /// The part that is so far from this one.
+    fn after(&self, terms: &Terms, step: u8) -> u8 {
+        let part = (u16::from(self.part) + u16::from(step)) % u16::from(terms.parts.max(1));
+        u8::try_from(part).unwrap_or(0)
+    }
+
     /// The store was told, by a call of `sent_us`. It says what it has left of the part, and of the
-    /// next.
+    /// next. Where that gives no answer, this part is gone on with, and the one after it is asked for then.
     pub fn reported(&mut self, terms: &Terms, told: &Drawn, next: Option<&Drawn>, sent_us: u64) {
         (self.is_asking, self.is_lost) = (false, false);
-        let now = Known { drawn: *told, sent_us };
-        if let Some(before) = self.current(terms, sent_us) {
+        let now = Known { drawn: *told, part: self.part, sent_us };
+        if let Some(before) = self.current(terms, sent_us).filter(|it| it.part == self.part) {
             self.compare(terms, before, now);
         }
         (self.under_way, self.lost) = (0, 0);
-        self.known = Some(next.map_or(now, |next| Known { drawn: *next, sent_us }));
         if next.is_some() {
-            self.part = (self.part + 1) % terms.parts.max(1);
+            (self.part, self.step) = (self.after(terms, self.step), 1);
+        } else if terms.parts > 1 {
+            self.step = self.step % (terms.parts - 1) + 1;
         }
+        self.known =
+            Some(next.map_or(now, |next| Known { drawn: *next, part: self.part, sent_us }));
     }
 
     /// Units were drawn, by a call of `sent_us`.
     pub fn drew(&mut self, drawn: &Drawn, sent_us: u64) {
         (self.is_asking, self.is_lost) = (false, false);
         (self.lost, self.told_part) = (0, self.part);
-        self.known = Some(Known { drawn: *drawn, sent_us });
+        self.known = Some(Known { drawn: *drawn, part: self.part, sent_us });
         self.prepay(drawn.units);
     }
 
@@ -310,9 +322,11 @@ impl Synced {
         }
     }
 
-    /// The call came to nothing. If it surely did not run, what it told is told again.
+    /// The call came to nothing. If it surely did not run, what it told is told again: the next part, since
+    /// this one's server may be away for long.
     pub fn failed(&mut self, terms: &Terms, may_have_run: bool, now_us: u64, chance: u32) {
         (self.is_asking, self.is_lost) = (false, true);
+        (self.part, self.step) = (self.after(terms, 1), 1);
         let untold = std::mem::take(&mut self.under_way);
         match may_have_run {
             true => self.lost = self.lost.saturating_add(untold),

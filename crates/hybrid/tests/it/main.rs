@@ -18,6 +18,7 @@ mod remaining;
 mod reserved;
 mod shares;
 mod sharing;
+mod split;
 mod store;
 mod storms;
 mod syncing;
