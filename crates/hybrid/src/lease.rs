@@ -12,7 +12,7 @@
 //! It is a pure function of numbers; who calls does the calls. Times are of one clock that only goes
 //! forward, but for those that the store tells.
 
-use tollkeeper_core::{Back, Change, Consistency, Drawn, Lend, Lent, Quota, TURNS};
+use tollkeeper_core::{Change, Drawn, Lend, Lent};
 
 use crate::demand::{Count, Demand};
 use crate::plan::{Draw, Spent, Step, Told, about, whole};
@@ -23,6 +23,9 @@ use spells::Spells;
 mod budget;
 mod grants;
 mod spells;
+mod terms;
+
+pub use terms::Terms;
 
 /// A key is leased once so many requests come in a period, or are seen in an eighth of one, and until
 /// hardly any do.
@@ -45,29 +48,6 @@ const LARGE: u64 = 8;
 /// what is out, a store that gave no answer, or this process itself, which may have stood still.
 const PATIENCE_US: u64 = 1_000_000;
 
-/// What does not change while a key is leased.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// The time for which units are taken.
-    pub period_us: u64,
-    /// How many units of a bucket may be out. Those of a window are not counted: they end with it.
-    pub most_out: Option<u64>,
-}
-
-impl Terms {
-    /// Those of a limit.
-    #[must_use]
-    pub fn new(quota: &Quota, period_us: u64) -> Self {
-        let period = u32::try_from(period_us).unwrap_or(u32::MAX);
-        Self { period_us, most_out: Consistency::Lease { period_us: period }.most_out(quota) }
-    }
-
-    /// What asks for units of a bucket, and tells nothing.
-    fn lend(&self, Draw { most, least }: Draw, most_out: u64) -> Lend {
-        Lend { most, least, most_out, period_us: self.period_us, back: [Back::default(); TURNS] }
-    }
-}
-
 /// What is known of a key.
 #[derive(Clone, Debug)]
 pub struct Lease {
@@ -89,6 +69,10 @@ pub struct Lease {
     budget: Budget,
     /// When the store was last left to decide one request.
     left_us: Option<u64>,
+    /// When a request came that had to wait for a call of its own, though the limit is exceeded.
+    drawn_us: Option<u64>,
+    /// Whether it is asked again.
+    is_expected: bool,
     /// How long a call takes.
     trip_us: u64,
     /// When the store's window ends, if it has windows.
@@ -115,6 +99,8 @@ impl Lease {
             next_us: now_us,
             budget: Budget::new(now_us),
             left_us: None,
+            drawn_us: None,
+            is_expected: false,
             trip_us: 0,
             window_ends_us: 0,
             spent: Count::ZERO,
@@ -192,6 +178,7 @@ impl Lease {
         if self.left_us.take_if(|left_us| *left_us == asked_us).is_some() {
             self.budget.give_back();
         }
+        self.is_expected |= self.drawn_us.take_if(|drawn_us| *drawn_us == asked_us).is_some();
     }
 
     /// What can be spent.
@@ -209,12 +196,17 @@ impl Lease {
         }
         let left = self.left(now_us);
         let draw = self.draw(terms, left, cost, now_us);
+        if draw.is_some() {
+            self.drawn_us = Some(now_us);
+        }
         let told = match self.is_asking {
             // What is to be told without a store is not known here.
             _ if self.is_lost => Told::Lost,
             true if !self.is_short => Told::Waits,
-            // Who comes to a limit that is exceeded is not let wait for what others want as well.
-            _ => Told::Denied { retry_after_us: self.retry_after_us(now_us) },
+            // Who came when he was told to waits for the answer. Nobody else who comes to a limit that is
+            // exceeded is let wait for what others want as well.
+            true if draw.is_some() || std::mem::take(&mut self.is_expected) => Told::Waits,
+            _ => Told::Denied { retry_after_us: self.retry_after_us(terms, now_us) },
         };
         Step { told, draw }
     }
@@ -226,10 +218,13 @@ impl Lease {
         !self.is_lost && (cost > most_out || is_large && self.unlent >= cost)
     }
 
-    /// When it may be worth to come again.
+    /// When it may be worth to come again: when the store has answered, or may be asked again.
     #[must_use]
-    pub fn retry_after_us(&self, now_us: u64) -> u64 {
-        let until_us = if self.is_asking { now_us + self.trip_us } else { self.next_us };
+    pub fn retry_after_us(&self, terms: &Terms, now_us: u64) -> u64 {
+        if self.is_asking {
+            return self.trip_us.max(1);
+        }
+        let until_us = self.next_us.max(self.budget.next_us(terms.period_us));
         until_us.saturating_sub(now_us).max(1)
     }
 
@@ -239,7 +234,7 @@ impl Lease {
             return None;
         }
         if !self.budget.take(terms.period_us, 0.0, now_us) {
-            self.next_us = now_us.saturating_add(self.budget.wait_us(terms.period_us));
+            self.next_us = self.budget.next_us(terms.period_us);
             return None;
         }
         self.is_asking = true;
@@ -317,6 +312,7 @@ impl Lease {
         chance: u32,
     ) {
         (self.is_asking, self.is_lost) = (false, false);
+        (self.drawn_us, self.is_expected) = (None, false);
         let trip_us = now_us.saturating_sub(sent_us);
         self.trip_us = if self.trip_us == 0 { trip_us } else { (self.trip_us * 7 + trip_us) / 8 };
         (self.spent, self.spent_since_us) = (Count::ZERO, now_us);
@@ -344,6 +340,7 @@ impl Lease {
     /// still to be told.
     pub fn failed(&mut self, terms: &Terms, untold: Option<&Change>, now_us: u64, chance: u32) {
         (self.is_asking, self.is_lost) = (false, true);
+        (self.drawn_us, self.is_expected) = (None, false);
         // What came to nothing is not to keep the next one from being made.
         self.budget.give_back();
         self.next_us = now_us.saturating_add(about(terms.period_us.min(PATIENCE_US), chance));

@@ -56,10 +56,15 @@ impl Budget {
         self.calls = (self.calls + 1.0).min(SPARE);
     }
 
-    /// How long it takes until there may be a call.
+    /// From when on there may be a call.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn wait_us(&self, period_us: u64) -> u64 {
-        whole((1.0 - self.calls).max(0.0) / CALLS * period_us as f64).max(1)
+    pub(super) fn next_us(&self, period_us: u64) -> u64 {
+        let lacking = (1.0 - self.calls).max(0.0);
+        if lacking == 0.0 {
+            return self.counted_us;
+        }
+        // What is rounded is not to be a moment too soon.
+        self.counted_us.saturating_add(whole(lacking / CALLS * period_us as f64) + 1)
     }
 }
 
@@ -95,10 +100,12 @@ mod tests {
     fn it_says_when_there_may_be_a_call() {
         let mut budget = Budget::new(0);
         while budget.take(PERIOD_US, 0.0, 0) {}
-        let wait_us = budget.wait_us(PERIOD_US);
-        assert!(!budget.take(PERIOD_US, 0.0, wait_us - 2));
-        assert!(budget.take(PERIOD_US, 0.0, wait_us + 1));
+        let next_us = budget.next_us(PERIOD_US);
+        assert!(!budget.take(PERIOD_US, 0.0, next_us - 2));
+        assert_eq!(budget.next_us(PERIOD_US), next_us);
+        assert!(budget.take(PERIOD_US, 0.0, next_us));
         budget.give_back();
-        assert!(budget.take(PERIOD_US, 0.0, wait_us + 1), "it came to nothing");
+        assert_eq!(budget.next_us(PERIOD_US), next_us);
+        assert!(budget.take(PERIOD_US, 0.0, next_us), "it came to nothing");
     }
 }

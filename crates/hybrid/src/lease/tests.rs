@@ -1,6 +1,10 @@
 //! What one process does about one key.
 
+use tollkeeper_core::{Back, TURNS};
+
 use super::*;
+
+mod exceeded;
 
 const PERIOD_US: u64 = 100_000;
 /// Of a bucket, and of a window.
@@ -39,6 +43,30 @@ fn a_key_that_is_not_busy_is_the_stores() {
         assert_eq!(step, Step { told: Told::Store, draw: None });
     }
     assert!(lease.is_idle(&TERMS, 101 * PERIOD_US));
+}
+
+/// Between the two bounds a key stays what it is: else it would be begun and given up in turn.
+#[test]
+fn what_comes_neither_often_nor_seldom_changes_nothing() {
+    // So many come evenly for a hundred periods: whether a key becomes what it was not.
+    let changes = |was_busy: bool, in_ten_periods: u64| {
+        let mut lease = if was_busy { holding(&TERMS, 1, 0) } else { Lease::new(&TERMS, 0) };
+        (1..10 * in_ten_periods).any(|nth| {
+            let now_us = nth * 10 * PERIOD_US / in_ten_periods;
+            if let Some(draw) = lease.ask(&TERMS, 1, now_us).draw {
+                // What is here would keep it busy.
+                lease.granted(&TERMS, &lent(0, 2 * PERIOD_US), draw, now_us, now_us, 0);
+            }
+            lease.rest(&TERMS, now_us);
+            lease.is_hot() != was_busy
+        })
+    };
+    for in_ten_periods in [11, 20, 35] {
+        assert!(!changes(true, in_ten_periods), "{in_ten_periods} in ten periods");
+    }
+    // Of more than eleven a key becomes busy since they would be too many calls.
+    assert!(!changes(false, 11));
+    assert!(changes(true, 8) && changes(false, 45));
 }
 
 /// Two requests in a period are too few to be leased by their number, and too many to ask for each.
@@ -130,22 +158,6 @@ fn what_is_put_back_lives_no_longer_than_it_would_have() {
     assert_eq!((lease.left(PERIOD_US), lease.left(2 * PERIOD_US)), (8, 5));
     late.put_back(3, spent, 2 * PERIOD_US);
     assert_eq!(late.left(2 * PERIOD_US), 5, "they had ended");
-}
-
-#[test]
-fn a_limit_that_is_exceeded_is_asked_for_once_in_a_period() {
-    let mut lease = holding(&TERMS, 2, 0);
-    let mut draws = 0;
-    for now_us in (0..10 * PERIOD_US).step_by(100) {
-        let step = lease.ask(&TERMS, 1, now_us);
-        assert_ne!(step.told, Told::Waits, "nobody waits for what all want");
-        if let Some(draw) = step.draw {
-            assert!(draw.most > 900 || now_us < PERIOD_US, "{draw:?} of a thousand a period");
-            lease.granted(&TERMS, &lent(2, 2 * PERIOD_US), draw, now_us, now_us, u32::MAX / 2);
-            draws += 1;
-        }
-    }
-    assert!((8..=11).contains(&draws), "{draws} draws");
 }
 
 #[test]

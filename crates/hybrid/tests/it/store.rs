@@ -228,6 +228,23 @@ async fn what_another_limit_denies_is_put_back() {
     assert_eq!(after, before - 1);
 }
 
+/// The store was only then asked, and whoever had come exactly as he was told was denied once more.
+#[tokio::test(start_paused = true)]
+async fn who_comes_exactly_when_he_was_told_to_is_admitted_if_nobody_else_came() {
+    let scene = Scene::new(1);
+    for nth in 0..20 {
+        scene.flood(10 * PER_SECOND, 1).await;
+        let mut answer = scene.ask(0, scene.check()).await.unwrap();
+        while answer.allowed {
+            answer = scene.ask(0, scene.check()).await.unwrap();
+        }
+        let retry_after_us = answer.outcomes()[0].retry_after_us.unwrap();
+        advance(Duration::from_micros(retry_after_us)).await;
+        let again = scene.ask(0, scene.check()).await.unwrap();
+        assert!(again.allowed, "the {nth}. time, after {retry_after_us}: {again:?}");
+    }
+}
+
 /// Each asked the store how much the others had left; and if that failed, what had been denied here
 /// was decided by what rules do without a store.
 #[tokio::test(start_paused = true)]
