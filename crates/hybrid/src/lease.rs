@@ -40,6 +40,10 @@ const DRAWS: f64 = 4.0;
 /// wants it has spent it soon, however slowly a limit fills.
 const PAUSES: u64 = 8;
 
+/// While all of it is, less often, and once in a period if few calls can be spared: that may last for four
+/// periods, if they have crashed who have it, and calls are to be left when it ends.
+const PAUSES_OF_NOTHING: u64 = 2;
+
 /// What costs more than one part in so many of what may be out is the store's to decide, if it may have that
 /// and could not lend it.
 const LARGE: u64 = 8;
@@ -317,16 +321,23 @@ impl Lease {
         self.trip_us = if self.trip_us == 0 { trip_us } else { (self.trip_us * 7 + trip_us) / 8 };
         (self.spent, self.spent_since_us) = (Count::ZERO, now_us);
         let Lent { drawn: Drawn { units, left, at_us, .. }, turn, life_us } = *lent;
-        // If it has more than it gave, too many were out: mostly here, and those are soon spent.
+        // If it has more than it gave, too many were out: mostly here, and those are soon spent; or all in other
+        // hands, if it has much and gave nothing.
         let is_less = units < asked.most;
-        self.is_short = is_less && (units == 0 || left <= units);
+        let is_little = if units > 0 { left <= units } else { left < asked.most.div_ceil(2) };
+        self.is_short = is_less && is_little;
         self.unlent = if is_less { left } else { 0 };
         if self.is_short {
             self.next_us = now_us.saturating_add(about(terms.period_us, chance));
-        } else if units < asked.most / 2 {
+        } else if units == 0 || units < asked.most / 2 {
             // Too much is out in other hands: until some of it is spent, calls would bring little.
-            let patience_us = terms.period_us.min(PATIENCE_US);
-            self.next_us = now_us.saturating_add(about(patience_us / PAUSES, chance));
+            let pauses = match units {
+                0 if self.budget.calls() < DRAWS => 1,
+                0 => PAUSES_OF_NOTHING,
+                _ => PAUSES,
+            };
+            let pause_us = terms.period_us.min(PATIENCE_US) / pauses;
+            self.next_us = now_us.saturating_add(about(pause_us, chance));
         }
         if terms.most_out.is_none() {
             self.window_ends_us = sent_us.saturating_add(life_us);

@@ -76,3 +76,14 @@ fn who_is_denied_comes_when_there_may_be_a_call() {
     }
     assert!((20..=30).contains(&draws), "{draws} draws");
 }
+
+/// All was out in other hands, and soon spent there: it was asked for after a period, as if nothing were left.
+#[test]
+fn where_all_is_out_in_other_hands_the_store_is_asked_again_soon() {
+    let next_us = |left: u64| {
+        let mut lease = exceeded(left);
+        (20..).step_by(100).find(|us| lease.ask(&TERMS, 1, *us).draw.is_some()).unwrap()
+    };
+    assert!(next_us(500) < PERIOD_US * 2 / 3, "{}", next_us(500));
+    assert!(next_us(0) > PERIOD_US, "{}", next_us(0));
+}
