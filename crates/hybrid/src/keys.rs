@@ -84,8 +84,9 @@ impl<T> Keys<T> {
         Self { tables, hasher: RandomState::new() }
     }
 
-    /// Does something about a key, which is made known if there is room. `is_idle` says of others
-    /// whether they can make room.
+    /// Does something about a key, which is made known if there is room. Others make room that are idle, as
+    /// `is_idle` says; if there are none, those of which nothing but how often they came would be lost if they
+    /// did not come since a moment, as `is_spare` says.
     #[inline]
     pub(crate) fn work<R>(
         &self,
@@ -93,6 +94,7 @@ impl<T> Keys<T> {
         now_us: u64,
         make: impl FnOnce() -> Option<T>,
         is_idle: impl Fn(&T) -> bool,
+        is_spare: impl Fn(&T, u64) -> bool,
         work: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
         let hash = self.hasher.hash_one(name);
@@ -100,7 +102,7 @@ impl<T> Keys<T> {
         if let Some((_, known)) = table.known.find_mut(hash, |(it, _)| it.named() == name) {
             return Some(work(known));
         }
-        if !table.has_room(now_us, is_idle) {
+        if !table.has_room(now_us, is_idle, is_spare) {
             return None;
         }
         let known = (name.into(), make()?);
@@ -157,15 +159,23 @@ impl<T> Keys<T> {
 }
 
 impl<T> Table<T> {
-    fn has_room(&mut self, now_us: u64, is_idle: impl Fn(&T) -> bool) -> bool {
+    fn has_room(
+        &mut self,
+        now_us: u64,
+        is_idle: impl Fn(&T) -> bool,
+        is_spare: impl Fn(&T, u64) -> bool,
+    ) -> bool {
         if self.known.len() < MOST {
             return true;
         }
         if now_us.saturating_sub(self.looked_us) < LOOK_EVERY_US {
             return false;
         }
-        self.looked_us = now_us;
+        let since_us = std::mem::replace(&mut self.looked_us, now_us);
         self.known.retain(|(_, known)| !is_idle(known));
+        if self.known.len() >= MOST {
+            self.known.retain(|(_, known)| !is_spare(known, since_us));
+        }
         self.known.len() < MOST
     }
 }

@@ -400,8 +400,18 @@ impl Lease {
     /// Whether nothing would be lost by forgetting the key: one that is asked for anew may call as often as this.
     #[must_use]
     pub fn is_idle(&self, terms: &Terms, now_us: u64) -> bool {
-        let is_quiet = !self.is_asking && !self.is_hot && self.left(now_us) == 0;
-        is_quiet && self.budget.is_full(terms.period_us, now_us)
+        self.is_empty(now_us) && self.budget.is_full(terms.period_us, now_us)
+    }
+
+    /// Whether nothing but how often it came would be lost by forgetting a key that nobody asked for since.
+    #[must_use]
+    pub fn is_spare(&self, now_us: u64, since_us: u64) -> bool {
+        self.is_empty(now_us) && self.asked_us < since_us
+    }
+
+    /// Whether it is not busy, and nothing is here or on its way.
+    fn is_empty(&self, now_us: u64) -> bool {
+        !self.is_asking && !self.is_hot && self.left(now_us) == 0
     }
 
     /// Whether the key is decided here, since it is busy.

@@ -54,7 +54,8 @@ impl<S: Store + 'static> Local<S> {
     pub(crate) fn take(self: &Arc<Self>, check: &Check<'_>, now_us: u64) -> Taken {
         let make = || self.known(check, now_us);
         let is_idle = |known: &Known| known.plan.is_idle(now_us);
-        let taken = self.keys.work(named(check), now_us, make, is_idle, |known| {
+        let is_spare = |known: &Known, since_us| known.plan.is_spare(now_us, since_us);
+        let taken = self.keys.work(named(check), now_us, make, is_idle, is_spare, |known| {
             let step = known.plan.ask(check.cost, now_us);
             self.told(known, check, step, now_us)
         });

@@ -154,6 +154,14 @@ impl Plan {
         }
     }
 
+    /// Whether nothing but how often it came would be lost by forgetting a key that nobody asked for since.
+    pub(crate) fn is_spare(&self, now_us: u64, since_us: u64) -> bool {
+        match self {
+            Self::Lease(lease, _) => lease.is_spare(now_us, since_us),
+            Self::Sync(..) => false,
+        }
+    }
+
     /// How often it is looked after.
     pub(crate) fn period_us(&self) -> u64 {
         match self {

@@ -164,6 +164,27 @@ async fn a_cold_key_is_the_stores() {
     }
 }
 
+/// Of a limit that fills slowly a key that came once was known for hours: all places were taken by such.
+#[tokio::test(start_paused = true)]
+async fn a_hot_key_is_leased_though_all_places_are_taken_by_cold_ones() {
+    let mut scene = Scene::new(1);
+    let slow = Quota::token_bucket(10_000, Rate::new(10_000, 86_400_000_000).unwrap()).unwrap();
+    let consistency = Consistency::lease(&slow, 1, None).unwrap();
+    let cold = Check { quota: &slow, consistency, ..scene.check() };
+    // All are known, and some more are not.
+    for nth in 0..80_000 {
+        scene.ask(0, Check { key: &format!("cold {nth}"), ..cold }).await.unwrap();
+    }
+    scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
+    let admitted = scene.flood(PER_SECOND / 2, 1).await.len() as u64;
+    let calls = scene.table().calls();
+    scene.flood(PER_SECOND / 2, 1).await;
+    let calls = scene.table().calls() - calls;
+    assert!(admitted == PER_SECOND / 2 && calls <= 30, "{admitted} admitted, {calls} calls");
+    let [(_, leased), ..] = scene.nodes[0].stats().keys;
+    assert_eq!(leased, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_the_store_leases_are_spent_and_then_it_is_an_error() {
     let scene = Scene::new(1);
