@@ -88,10 +88,16 @@ impl<S: Store + 'static> Hybrid<S> {
     fn amend_here<'a>(&self, amendment: &Amendment<'a>) -> Changed<'a> {
         let (mut change, mut part) = (amendment.change, 0);
         match (amendment.consistency, amendment.change) {
-            (Consistency::Share { .. }, Change::Refund { .. }) => {
-                // What is as new here has nothing in the store either.
+            (Consistency::Share { nodes }, Change::Refund { .. }) => {
+                // What is as new here has nothing in the store either, unless that hands it out.
                 let now_us = self.local.clock.now_us();
-                if let Some(amended) = self.shares.amend(amendment, now_us) {
+                let parted_us = match self.place(amendment.quota, nodes, now_us) {
+                    Place::Store { .. } => None,
+                    Place::Serves(standing) => Some(standing.parted_us),
+                    Place::Waits { .. } | Place::Lost => Some(now_us),
+                };
+                let amend = |parted_us| self.shares.amend(amendment, parted_us, now_us);
+                if let Some(amended) = parted_us.and_then(amend) {
                     return Changed::Here(amended);
                 }
             }
@@ -119,11 +125,12 @@ impl<S: Store + 'static> Hybrid<S> {
         };
         let now_us = self.local.clock.now_us();
         let is_thin = |nodes| part_of(amendment.quota, nodes).is_none();
-        let forgiven = match self.place(nodes, now_us) {
+        let forgiven = match self.place(amendment.quota, nodes, now_us) {
             Place::Serves(standing) => {
                 self.shares.settle(amendment, actual, settled, standing, now_us)
             }
-            // Less than one for each is the store's alone, and has been paid there.
+            // What the store hands out has been paid there.
+            Place::Store { .. } => settled.forgiven,
             _ if self.members.nodes().is_some_and(is_thin) => settled.forgiven,
             // Who has no part has nothing to pay with.
             _ => actual.saturating_sub(settled.reserved),

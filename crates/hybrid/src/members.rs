@@ -1,6 +1,5 @@
 //! Owns [`Members`]: the calls by which processes count each other.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,12 +9,12 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Clock, Consistency, Quota, Request, Store, StoreError,
-    Ticket,
+    Amended, Amendment, Change, Check, Clock, Consistency, Quota, QuotaError, Request, Store,
+    StoreError, Ticket,
 };
 
 use crate::local::Local;
-use crate::share::{BEAT_US, Count, PERMIT_US, Place};
+use crate::share::{BEAT_US, Count, MOST, PERMIT_US, Place, left_of_note, note, noted};
 use crate::shares::Shares;
 use crate::stats::Kind;
 
@@ -23,8 +22,8 @@ use crate::stats::Kind;
 const LIMIT: &str = "(nodes)";
 const KEY: &str = "nodes";
 
-/// More processes than ever share a limit.
-const MOST: u64 = 1_000_000;
+/// What the store keeps the most by that there were. It lies beside the permits.
+const NOTE: &str = "(most nodes)";
 
 /// What this process knows of the others.
 #[derive(Debug)]
@@ -33,6 +32,9 @@ pub(crate) struct Members {
     is_counting: AtomicBool,
     /// Whether it has ever served, or was told to do without the others.
     has_begun: AtomicBool,
+    /// Whether it asked for a permit since it last heard how many there are. One that it got without
+    /// hearing of it is as new.
+    has_asked: AtomicBool,
     id: u128,
 }
 
@@ -40,13 +42,18 @@ impl Members {
     pub(crate) fn new() -> Self {
         let random = || u128::from(RandomState::new().hash_one(KEY));
         let id = random() << 64 | random();
-        let [is_counting, has_begun] = [const { AtomicBool::new(false) }; 2];
-        Self { count: Mutex::default(), is_counting, has_begun, id }
+        let [is_counting, has_begun, has_asked] = [const { AtomicBool::new(false) }; 3];
+        Self { count: Mutex::default(), is_counting, has_begun, has_asked, id }
     }
 
     /// Whether this process has a part of what is shared.
     pub(crate) fn place(&self, now_us: u64) -> Place {
         self.count.lock().place(now_us)
+    }
+
+    /// Whether it has a part of a limit of so many units, or who hands it out.
+    pub(crate) fn place_of(&self, limit: u64, now_us: u64) -> Place {
+        self.count.lock().place_of(limit, now_us)
     }
 
     /// How long it has to wait for its first part, if it does.
@@ -102,32 +109,46 @@ impl Members {
         });
     }
 
-    /// Renews the permit or takes one, and counts those that are held.
+    /// Renews the permit or takes one, and counts those that are held. If more are held than were
+    /// lately, everybody is to know.
     async fn beat<S: Store + 'static>(&self, local: &Local<S>) -> Result<(), StoreError> {
-        let refused = |error: &dyn Display| StoreError::did_not_run(error.to_string());
-        let quota = Quota::concurrency(MOST, PERMIT_US).map_err(|error| refused(&error))?;
+        let refused = |error: QuotaError| StoreError::did_not_run(error.to_string());
+        let permits = Quota::concurrency(MOST, PERMIT_US).map_err(refused)?;
+        let note = note().map_err(refused)?;
         let sent_us = local.clock.now_us();
-        let is_known = self.renew(local, &quota).await?;
+        let is_known = self.amend(local, LIMIT, &permits, Change::Renew { id: self.id }).await?;
         let cost = u64::from(!is_known);
+        let is_new = self.has_asked.fetch_or(!is_known, Ordering::Relaxed) || !is_known;
         let ticket = Ticket { id: self.id, reserve_for_us: None };
-        let request = Request::new([Check::new(LIMIT, &quota, KEY, cost)], Some(ticket));
-        let request = request.map_err(|error| refused(&error))?;
+        let checks = [Check::new(LIMIT, &permits, KEY, cost), Check::new(NOTE, &note, KEY, 0)];
+        let request = Request::new(checks, Some(ticket))
+            .map_err(|error| StoreError::did_not_run(error.to_string()))?;
         let answer = local.store.decide_one(&request).await?;
-        if let Some(outcome) = answer.outcomes().first().filter(|outcome| outcome.allowed) {
-            let held = MOST.saturating_sub(outcome.remaining);
-            self.count.lock().heard(held, !is_known, sent_us, local.clock.now_us());
+        let [held, noted_there] = answer.outcomes() else { return Ok(()) };
+        if !answer.allowed {
+            return Ok(());
         }
+        let held = MOST.saturating_sub(held.remaining);
+        let most = noted(noted_there.remaining);
+        if most < held {
+            let change = Change::LeaveAtMost { units: left_of_note(held) };
+            self.amend(local, NOTE, &note, change).await?;
+        }
+        self.count.lock().heard(held, most, is_new, sent_us, local.clock.now_us());
+        self.has_asked.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    async fn renew<S: Store>(&self, local: &Local<S>, quota: &Quota) -> Result<bool, StoreError> {
-        let amendment = Amendment {
-            limit: LIMIT,
-            quota,
-            key: KEY,
-            change: Change::Renew { id: self.id },
-            consistency: Consistency::Exact,
-        };
+    /// Whether there was something to change.
+    async fn amend<S: Store>(
+        &self,
+        local: &Local<S>,
+        limit: &str,
+        quota: &Quota,
+        change: Change,
+    ) -> Result<bool, StoreError> {
+        let consistency = Consistency::Exact;
+        let amendment = Amendment { limit, quota, key: KEY, change, consistency };
         match local.store.amend(&[amendment]).await.into_iter().next() {
             Some(Ok(Amended::Done { .. })) => Ok(true),
             Some(Err(error)) => Err(error),

@@ -12,8 +12,25 @@
 //! - Who was forgotten while its number still counts, because the store lost everything, goes on by
 //!   the larger of the old number and the new one, for as long.
 //!
+//! Of a limit with fewer units than there are processes nobody has a part: the store hands out all of
+//! it. There nothing is known of the parts that were, so nobody may have one while anybody asks the
+//! store, whoever hears what number when. The store therefore keeps the most that there were lately,
+//! too: it falls by one in [`HOLD_US`] or more, and rises at once ([`note`]). By that number,
+//!
+//! - who hears that a limit is smaller asks the store for it [`HEARD_US`] later, when everybody has
+//!   heard so, and takes it to have been empty until then;
+//! - who hears that a limit is large enough has a part [`SETTLED_US`] later: a smaller number than
+//!   before could rise again between two calls of somebody who has not heard it, but not twice.
+//!   Where there is one unit more than processes, it was large enough for [`HOLD_US`] already.
+//!
 //! It is a pure function of numbers, as [`Lease`](crate::lease::Lease) is. Times are of one clock
 //! that only goes forward.
+
+mod runs;
+
+use tollkeeper_core::{Quota, QuotaError, Rate};
+
+use runs::Runs;
 
 /// How often a process renews its permit.
 pub const BEAT_US: u64 = 1_000_000;
@@ -24,17 +41,51 @@ pub const HEARD_US: u64 = 3_000_000;
 /// For how long a permit lasts: longer than what was heard counts, by any clock.
 pub const PERMIT_US: u64 = 4_000_000;
 
+/// How long the store keeps the most that there were, at least, and each number below.
+pub const HOLD_US: u64 = 4_000_000;
+
+/// How long a limit was large enough before anybody has a part of it again: longer than two times
+/// what was heard counts, and by so much that what the store was asked last is over.
+pub const SETTLED_US: u64 = HEARD_US + PERMIT_US;
+
+/// More processes than ever share a limit.
+pub const MOST: u64 = 1_000_000;
+
+/// The units of the note for each process. What is noted leaves a part of one over: one is whole.
+const UNITS_EACH: u64 = 2;
+
+/// What the store keeps the most by that there were.
+pub fn note() -> Result<Quota, QuotaError> {
+    Quota::token_bucket(UNITS_EACH * MOST, Rate::new(1, HOLD_US)?)
+}
+
+/// The most that there were lately, by what is left of the note.
+#[must_use]
+pub fn noted(left: u64) -> u64 {
+    (UNITS_EACH * MOST).saturating_sub(left).div_ceil(UNITS_EACH)
+}
+
+/// What is to be left of the note when there are so many.
+#[must_use]
+pub fn left_of_note(nodes: u64) -> u64 {
+    UNITS_EACH * MOST.saturating_sub(nodes)
+}
+
 /// What one process knows of the others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Count {
     /// When it began to count.
     began_us: u64,
     heard: Option<Heard>,
+    /// The most that there were lately, since it counts without a break.
+    most: Runs,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     nodes: u64,
+    /// The most that there were lately.
+    most: u64,
     /// Since when it is so many.
     from_us: u64,
     /// When it was asked for.
@@ -50,6 +101,11 @@ struct Heard {
 pub enum Place {
     /// It has.
     Serves(Standing),
+    /// Nobody has: the store hands out what has flown in since.
+    Store {
+        /// When nobody had one any more.
+        from_us: u64,
+    },
     /// Not yet; the others have to hear of it first.
     Waits {
         /// For so long.
@@ -70,38 +126,55 @@ pub struct Standing {
     pub from_us: u64,
     /// Since when it has served without a break: then it had nothing.
     pub since_us: u64,
+    /// Since when there can be parts of the limit that is asked for: then it had nothing, either.
+    pub parted_us: u64,
 }
 
 impl Standing {
+    /// Whether as much was heard as by `other`, whichever limit is asked for.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Self { parted_us: other.parted_us, ..*self } == *other
+    }
+
     /// Whether this was heard later than `other`, by the same count.
     pub(crate) fn is_after(&self, other: &Self) -> bool {
-        self.since_us == other.since_us && self.from_us > other.from_us
+        let is_counted = self.is_counted && other.is_counted;
+        is_counted && (self.since_us, self.from_us) > (other.since_us, other.from_us)
     }
 }
 
 impl Count {
-    /// So many hold a permit, this process among them, by a call of `sent_us`. `is_new` says that
-    /// the store did not know it before.
-    pub fn heard(&mut self, nodes: u64, is_new: bool, sent_us: u64, now_us: u64) {
+    /// So many hold a permit, this process among them, by a call of `sent_us`; lately there were as
+    /// many as `most`. `is_new` says that the store did not know it before.
+    pub fn heard(&mut self, nodes: u64, most: u64, is_new: bool, sent_us: u64, now_us: u64) {
         let nodes = nodes.max(1);
+        let most = most.max(nodes);
         let counts = |heard: &Heard| now_us < heard.sent_us.saturating_add(HEARD_US);
         let before = self.heard.filter(counts);
+        if before.is_none() {
+            self.most = Runs::default();
+        }
         let begins_us = now_us.saturating_add(HEARD_US);
         self.heard = Some(match before {
             Some(before) => {
                 let firm_until_us = if is_new { begins_us } else { before.firm_until_us };
-                let nodes = if now_us < firm_until_us { nodes.max(before.nodes) } else { nodes };
+                let is_firm = now_us < firm_until_us;
+                let nodes = if is_firm { nodes.max(before.nodes) } else { nodes };
+                let most = if is_firm { most.max(before.most) } else { most };
                 let from_us = if nodes == before.nodes { before.from_us } else { now_us };
                 // Who was forgotten before it served is as new as when it came.
                 let is_waiting = is_new && now_us < before.since_us;
                 let since_us = if is_waiting { begins_us } else { before.since_us };
-                Heard { nodes, from_us, sent_us, since_us, firm_until_us }
+                Heard { nodes, most, from_us, sent_us, since_us, firm_until_us }
             }
             None => {
                 let (since_us, firm_until_us) = (begins_us, begins_us);
-                Heard { nodes, from_us: begins_us, sent_us, since_us, firm_until_us }
+                Heard { nodes, most, from_us: begins_us, sent_us, since_us, firm_until_us }
             }
         });
+        if let Some(heard) = self.heard {
+            self.most.heard(heard.most, now_us);
+        }
     }
 
     /// It begins to count.
@@ -109,16 +182,33 @@ impl Count {
         self.began_us = now_us;
     }
 
-    /// Whether it has a part.
+    /// Whether it has a part of a limit of so many units, or who hands it out.
+    #[must_use]
+    pub fn place_of(&self, limit: u64, now_us: u64) -> Place {
+        let Place::Serves(standing) = self.place(now_us) else { return self.place(now_us) };
+        let since_us = |bound| self.most.within_since_us(bound);
+        let ample_us = limit.checked_sub(1).and_then(since_us).map(|us| us + HEARD_US);
+        let settled_us = since_us(limit).map(|us| us + SETTLED_US);
+        if let Some(parted_us) = ample_us.into_iter().chain(settled_us).min() {
+            let serves = Place::Serves(Standing { parted_us, ..standing });
+            return until(parted_us, now_us).map_or(serves, |us| Place::Waits { us });
+        }
+        let Some(above_us) = self.most.above_since_us(limit) else { return Place::Lost };
+        let from_us = above_us + HEARD_US;
+        until(from_us, now_us).map_or(Place::Store { from_us }, |us| Place::Waits { us })
+    }
+
+    /// Whether it has a part of what is large enough.
     #[must_use]
     pub fn place(&self, now_us: u64) -> Place {
-        let until = |end_us: u64| end_us.checked_sub(now_us).filter(|us| *us > 0);
+        let until = |end_us| until(end_us, now_us);
         match self.heard {
             None => until(self.began_us.saturating_add(HEARD_US))
                 .map_or(Place::Lost, |us| Place::Waits { us }),
             Some(heard) if until(heard.sent_us.saturating_add(HEARD_US)).is_none() => Place::Lost,
             Some(Heard { nodes, from_us, since_us, .. }) => {
-                let serves = Standing { nodes, is_counted: true, from_us, since_us };
+                let parted_us = 0;
+                let serves = Standing { nodes, is_counted: true, from_us, since_us, parted_us };
                 until(since_us).map_or(Place::Serves(serves), |us| Place::Waits { us })
             }
         }
@@ -131,74 +221,10 @@ impl Count {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND_US: u64 = 1_000_000;
-
-    /// One that joined at the first second and serves since the fourth, one of two.
-    fn serving() -> Count {
-        let mut count = Count::default();
-        for second in 1..=5 {
-            count.heard(2, second == 1, second * SECOND_US, second * SECOND_US);
-        }
-        count
-    }
-
-    #[test]
-    fn who_is_new_waits_until_all_have_heard() {
-        let mut count = Count::default();
-        count.begin(1_000);
-        assert_eq!(count.place(1_000), Place::Waits { us: HEARD_US });
-        assert_eq!(count.place(1_000 + HEARD_US), Place::Lost);
-        count.heard(3, true, 1_000, 2_000);
-        count.heard(4, false, SECOND_US, SECOND_US);
-        count.heard(4, false, 2 * SECOND_US, 2 * SECOND_US);
-        let since_us = 2_000 + HEARD_US;
-        assert_eq!(count.place(since_us - 1), Place::Waits { us: 1 });
-        let serves = Standing { nodes: 4, is_counted: true, from_us: SECOND_US, since_us };
-        assert_eq!(count.place(since_us), Place::Serves(serves));
-    }
-
-    /// It served as soon as it would have, when others had not counted it yet.
-    #[test]
-    fn who_is_forgotten_while_it_waits_waits_anew() {
-        let mut count = Count::default();
-        count.heard(2, true, 0, 0);
-        count.heard(1, true, 2 * SECOND_US, 2 * SECOND_US);
-        count.heard(2, false, 3 * SECOND_US, 3 * SECOND_US);
-        count.heard(2, false, 4 * SECOND_US, 4 * SECOND_US);
-        assert_eq!(count.place(5 * SECOND_US - 1), Place::Waits { us: 1 });
-        assert!(matches!(count.place(5 * SECOND_US), Place::Serves(_)));
-    }
-
-    #[test]
-    fn who_hears_nothing_stops_and_begins_anew() {
-        let mut count = serving();
-        let stops_us = 5 * SECOND_US + HEARD_US;
-        assert!(matches!(count.place(stops_us - 1), Place::Serves(_)));
-        assert_eq!((count.place(stops_us), count.nodes()), (Place::Lost, Some(2)));
-        count.heard(1, true, stops_us, stops_us);
-        assert_eq!(count.place(stops_us), Place::Waits { us: HEARD_US });
-        count.heard(1, false, stops_us + SECOND_US, stops_us + SECOND_US);
-        let since_us = stops_us + HEARD_US;
-        let serves = Standing { nodes: 1, is_counted: true, from_us: since_us, since_us };
-        assert_eq!(count.place(since_us), Place::Serves(serves));
-    }
-
-    #[test]
-    fn a_store_that_lost_everything_is_not_believed_at_once() {
-        let mut count = serving();
-        let nodes = |count: &Count, at_us| match count.place(at_us) {
-            Place::Serves(standing) => Some(standing.nodes),
-            _ => None,
-        };
-        count.heard(1, true, 6 * SECOND_US, 6 * SECOND_US);
-        assert_eq!(nodes(&count, 6 * SECOND_US), Some(2));
-        count.heard(1, false, 8 * SECOND_US, 8 * SECOND_US);
-        assert_eq!(nodes(&count, 8 * SECOND_US), Some(2));
-        count.heard(1, false, 9 * SECOND_US, 9 * SECOND_US);
-        assert_eq!(nodes(&count, 9 * SECOND_US), Some(1));
-    }
+/// How long it is until then, if it is not over.
+fn until(end_us: u64, now_us: u64) -> Option<u64> {
+    end_us.checked_sub(now_us).filter(|us| *us > 0)
 }
+
+#[cfg(test)]
+mod tests;

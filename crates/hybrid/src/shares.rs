@@ -77,7 +77,7 @@ impl Shares {
         let epoch = self.epoch(standing, now_us);
         let Some(share) = epoch.states.part(check.quota) else { return Ok(None) };
         let of_part = Check { quota: &share, consistency: Consistency::Exact, ..*check };
-        epoch.begin(&of_part, check.quota, now_us);
+        epoch.begin(&of_part, check.quota, standing.parted_us, now_us);
         let table = &epoch.states.table;
         let outcome = match ticket {
             None => Some(table.check_at(&of_part, now_us)?.outcome),
@@ -95,7 +95,7 @@ impl Shares {
         let Check { limit, quota, key, cost: units, consistency, .. } = *check;
         let put_back = |change| {
             let amendment = Amendment { limit, quota, key, change, consistency };
-            self.amend(&amendment, now_us)
+            self.amend(&amendment, 0, now_us)
         };
         if let Some(Ticket { id, .. }) = ticket
             && let Some(Amended::Settled(_)) = put_back(Change::Settle { id, actual: 0 })
@@ -107,11 +107,12 @@ impl Shares {
         }
     }
 
-    /// Changes what was decided; `None` if this process has no part of it.
-    pub fn amend(&self, amendment: &Amendment<'_>, now_us: u64) -> Option<Amended> {
+    /// Changes what was decided; `None` if this process has no part of it. There are parts of the
+    /// limit since `parted_us`.
+    pub fn amend(&self, amendment: &Amendment<'_>, parted_us: u64, now_us: u64) -> Option<Amended> {
         let epoch = self.now.read().clone()?;
         epoch.states.part(amendment.quota)?;
-        let change = epoch.states.aged(amendment.quota, amendment.change, now_us);
+        let change = epoch.states.aged(amendment.quota, amendment.change, parted_us, now_us);
         let mut states = [&epoch.states].into_iter().chain(&epoch.before);
         let amended = states.find_map(|states| {
             let quota = states.part(amendment.quota)?;
@@ -147,11 +148,11 @@ impl Shares {
         let Some(more) = actual.checked_sub(settled.reserved).filter(|more| *more > 0) else {
             let charged_at_us = Some(now_us.saturating_sub(settled.age_us));
             let change = Change::Refund { units: settled.reserved - actual, charged_at_us };
-            self.amend(&Amendment { change, ..*amendment }, now_us);
+            self.amend(&Amendment { change, ..*amendment }, standing.parted_us, now_us);
             return 0;
         };
         let look = Check::new(amendment.limit, &quota, amendment.key, 0);
-        epoch.begin(&look, amendment.quota, now_us);
+        epoch.begin(&look, amendment.quota, standing.parted_us, now_us);
         let change = Change::Spend { units: more };
         match table.amend_at(&Amendment { change, ..of_part }, now_us) {
             Amended::Drawn(drawn) => more.saturating_sub(drawn.units),
@@ -187,13 +188,13 @@ impl Shares {
         let epoch = self.now.read().clone()?;
         let part = epoch.states.part(check.quota)?;
         let of_part = Check { quota: &part, consistency: Consistency::Exact, ..*check };
-        epoch.begin(&of_part, check.quota, now_us);
+        epoch.begin(&of_part, check.quota, 0, now_us);
         let left = u128::from(epoch.states.left(&of_part, now_us));
         u64::try_from(left * 1000 / u128::from(part.limit().max(1))).ok()
     }
 
     fn epoch(&self, standing: Standing, now_us: u64) -> Arc<Epoch> {
-        let is_it = |epoch: &&Arc<Epoch>| epoch.standing == standing;
+        let is_it = |epoch: &&Arc<Epoch>| epoch.standing.is_same(&standing);
         if let Some(epoch) = self.now.read().as_ref().filter(is_it) {
             return Arc::clone(epoch);
         }
@@ -226,17 +227,19 @@ impl Shares {
 }
 
 impl Epoch {
-    /// Lowers a key that nobody has asked for in this epoch to what it had before.
-    fn begin(&self, check: &Check<'_>, whole: &Quota, now_us: u64) {
-        let from_us = self.states.from_us;
+    /// Lowers a key that nobody has asked for in this epoch to what it had before; and any to what
+    /// has flown in since `parted_us`.
+    fn begin(&self, check: &Check<'_>, whole: &Quota, parted_us: u64, now_us: u64) {
+        let from_us = self.states.from_us.max(parted_us);
+        let is_parted = parted_us > self.states.from_us;
         if !is_young(check.quota, from_us, now_us)
-            || self.states.left(check, now_us) < check.quota.limit()
+            || !is_parted && self.states.left(check, now_us) < check.quota.limit()
         {
             return;
         }
         let units = match &self.before {
-            None => flown_in(check.quota, from_us, now_us),
-            Some(before) => before.had(check, whole, from_us, now_us),
+            Some(before) if !is_parted => before.had(check, whole, from_us, now_us),
+            _ => flown_in(check.quota, from_us, now_us),
         };
         let Check { limit, quota, key, consistency, .. } = *check;
         let change = Change::LeaveAtMost { units };
@@ -264,10 +267,10 @@ impl States {
 
     /// A refund of what was charged before this while. How many parts there were then is not known
     /// here: of a bucket, as much as has flown into the whole of it since is not given back.
-    fn aged(&self, whole: &Quota, change: Change, now_us: u64) -> Change {
+    fn aged(&self, whole: &Quota, change: Change, parted_us: u64, now_us: u64) -> Change {
         match (change, whole.bucket()) {
             (Change::Refund { units, charged_at_us: Some(at_us) }, Some(bucket))
-                if at_us < self.from_us =>
+                if at_us < self.from_us.max(parted_us) =>
             {
                 let age_us = u128::from(now_us.saturating_sub(at_us));
                 let gone = (age_us * u128::from(bucket.drain())).div_ceil(bucket.unit().into());
@@ -303,6 +306,12 @@ impl States {
 pub(crate) fn part_of(quota: &Quota, nodes: u64) -> Option<Quota> {
     let share = quota.share(nodes);
     (share.limit() == quota.limit() / nodes.max(1)).then_some(share)
+}
+
+/// What an empty state that began at `from_us` has at most, unless it is as new by now.
+#[must_use]
+pub fn begun_with(quota: &Quota, from_us: u64, now_us: u64) -> Option<u64> {
+    is_young(quota, from_us, now_us).then(|| flown_in(quota, from_us, now_us))
 }
 
 /// Whether an empty state that began at `from_us` would not be as new yet.

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Alone, Answer, Check, Consistency, Hold, Outcome, Request, Store, StoreError, Ticket,
+    Alone, Answer, Check, Consistency, Hold, Outcome, Quota, Request, Store, StoreError, Ticket,
 };
 
 use super::Hybrid;
@@ -61,13 +61,14 @@ impl<S: Store + 'static> Hybrid<S> {
     }
 
     /// Whether this process has a part of what so many share, or as many as there are.
-    pub(super) fn place(&self, nodes: Option<u32>, now_us: u64) -> Place {
+    pub(super) fn place(&self, quota: &Quota, nodes: Option<u32>, now_us: u64) -> Place {
         let Some(nodes) = nodes else {
             self.count_nodes();
-            return self.members.place(now_us);
+            return self.members.place_of(quota.limit(), now_us);
         };
         let (nodes, since_us) = (nodes.into(), self.since_us);
-        Place::Serves(Standing { nodes, is_counted: false, from_us: since_us, since_us })
+        let (from_us, parted_us) = (since_us, since_us);
+        Place::Serves(Standing { nodes, is_counted: false, from_us, since_us, parted_us })
     }
 
     /// Decides a check, if it can be decided here.
@@ -76,9 +77,10 @@ impl<S: Store + 'static> Hybrid<S> {
         let Consistency::Share { nodes } = check.consistency else {
             return self.local.take(check, now_us);
         };
-        let standing = match self.place(nodes, now_us) {
+        let standing = match self.place(check.quota, nodes, now_us) {
             Place::Serves(standing) => standing,
-            Place::Waits { us } => return Taken::Decided(nothing_yet(check, us)),
+            Place::Store { .. } => return Taken::Store,
+            Place::Waits { us } => return Taken::Decided(nothing_yet(check, Some(us))),
             Place::Lost => return Taken::Lost { is_news: true },
         };
         match self.shares.take(check, ticket, standing, now_us) {
@@ -87,8 +89,8 @@ impl<S: Store + 'static> Hybrid<S> {
                 let spent = outcome.allowed.then_some(spent);
                 Taken::Decided(Decided { outcome, spent, store_us: None })
             }
-            // Less than one for each is the store's to hand out.
-            Ok(None) => Taken::Store,
+            // So slow that it cannot be parted among so many.
+            Ok(None) => Taken::Decided(nothing_yet(check, None)),
             Err(_) => Taken::Lost { is_news: false },
         }
     }
@@ -191,6 +193,11 @@ impl<S: Store + 'static> Hybrid<S> {
         let part = |check: &Check<'_>| self.local.part(check.consistency, id);
         let rest: SmallVec<[ToDecide<'_>; 4]> =
             rest.map(|(check, _)| ToDecide::new(check, part(check))).collect();
+        for (check, here) in request.checks().iter().zip(&here) {
+            if here.is_none() {
+                self.begin_there(check).await?;
+            }
+        }
         let There { now_us, told } = self.decide_there(&rest, request.ticket()).await?;
         let mut there = told.into_iter();
         let told = here.iter().zip(request.checks()).map(|(here, check)| {
@@ -297,11 +304,11 @@ fn is_taken_here(check: &Check<'_>, reservation: Option<Ticket>) -> bool {
     }
 }
 
-/// What a limit says of which this process has no part yet.
-fn nothing_yet(check: &Check<'_>, us: u64) -> Decided {
+/// What a limit says of which this process has no part yet, or never has.
+fn nothing_yet(check: &Check<'_>, us: Option<u64>) -> Decided {
     let allowed = check.cost == 0;
-    let retry_after_us = Some(if allowed { 0 } else { us });
-    let outcome =
-        Outcome { allowed, retry_after_us, reset_after_us: us, ..Outcome::unknown(check) };
+    let retry_after_us = if allowed { Some(0) } else { us };
+    let reset_after_us = us.unwrap_or(0);
+    let outcome = Outcome { allowed, retry_after_us, reset_after_us, ..Outcome::unknown(check) };
     Decided { outcome, spent: None, store_us: None }
 }

@@ -7,6 +7,8 @@ use tollkeeper_core::{
 };
 
 use super::Hybrid;
+use crate::share::Place;
+use crate::shares::begun_with;
 use crate::stored::ToDecide;
 
 /// One limit's numbers, and when it was charged, if it was.
@@ -66,6 +68,35 @@ impl<S: Store + 'static> Hybrid<S> {
         let missing = || StoreError::may_have_run("the store told nothing of a limit");
         let told: Option<SmallVec<[Told; 4]>> = told.into_iter().collect();
         Ok(There { now_us, told: told.ok_or_else(missing)? })
+    }
+
+    /// Of a limit that was parted the store has heard nothing: it is to have no more than what has
+    /// flown in since, as long as that is less than all.
+    pub(super) async fn begin_there(&self, check: &Check<'_>) -> Result<(), StoreError> {
+        let Consistency::Share { nodes } = check.consistency else { return Ok(()) };
+        let now_us = self.local.clock.now_us();
+        let from_us = self.is_there(check, nodes, now_us)?;
+        let Some(units) = begun_with(check.quota, from_us, now_us) else { return Ok(()) };
+        let Check { limit, quota, key, consistency, .. } = *check;
+        let change = Change::LeaveAtMost { units };
+        let amendment = Amendment { limit, quota, key, change, consistency };
+        let amended = self.local.store.amend(&[amendment]).await.into_iter().next();
+        amended.unwrap_or_else(|| Err(StoreError::may_have_run("no answer came")))?;
+        // Meanwhile there may be parts.
+        self.is_there(check, nodes, self.local.clock.now_us()).map(drop)
+    }
+
+    /// Since when the store hands out all of a limit, if it does.
+    fn is_there(
+        &self,
+        check: &Check<'_>,
+        nodes: Option<u32>,
+        now_us: u64,
+    ) -> Result<u64, StoreError> {
+        match self.place(check.quota, nodes, now_us) {
+            Place::Store { from_us } => Ok(from_us),
+            _ => Err(StoreError::undecided_here("there are parts of the limit by now")),
+        }
     }
 
     fn groups(&self, rest: &[ToDecide<'_>]) -> SmallVec<[Group; 2]> {

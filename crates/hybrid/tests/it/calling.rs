@@ -16,8 +16,13 @@ impl<T> UnderWay<T> {
 
     /// What a call was for that is answered now.
     pub(crate) fn end(&mut self, call: CallId) -> T {
-        let at = self.0.iter().position(|(id, _)| *id == call).unwrap();
-        self.0.swap_remove(at).1
+        self.find(call).unwrap()
+    }
+
+    /// The same, if it was one of these.
+    pub(crate) fn find(&mut self, call: CallId) -> Option<T> {
+        let at = self.0.iter().position(|(id, _)| *id == call)?;
+        Some(self.0.swap_remove(at).1)
     }
 }
 

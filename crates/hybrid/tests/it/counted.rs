@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::advance;
-use tollkeeper_core::{Check, Consistency, Quota, Rate};
+use tollkeeper_core::{Check, Consistency, Filter, Quota, Rate, Store};
 use tollkeeper_hybrid::Hybrid;
 use tollkeeper_testkit::faulty::Mood;
 
@@ -108,4 +108,32 @@ async fn a_policy_that_comes_back_is_not_looked_after_twice() {
     scene.flood(PER_SECOND, 2).await;
     let reports = calls(&scene.nodes[0], "report").0 - before;
     assert!((18..=21).contains(&reports), "{reports} in twenty periods");
+}
+
+/// It heard of one process, took all of the limit, and the other still had its part.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_was_got_without_hearing_of_it_is_as_new() {
+    let mut scene = Scene::new(2);
+    scene.consistency = Consistency::share(&scene.quota, None).unwrap();
+    let (node, table) = (&scene.nodes[0], scene.table());
+    node.count_nodes();
+    pass(900_000).await;
+    scene.nodes[1].count_nodes();
+    pass(4_050_000).await;
+    assert_eq!(node.stats().nodes, Some(2));
+    // The store forgets everything. It hears that it is forgotten, and not that it has a permit again;
+    // the other is not heard before it asks once more.
+    table.behind().reset(Filter::default()).await.unwrap();
+    let made = calls(node, "count").0;
+    table.set_after(1, Mood::RanSilent);
+    pass(500_000).await;
+    assert_eq!(calls(node, "count"), (made + 1, 1));
+    table.set_after(usize::MAX / 2, Mood::Well);
+    table.set(Mood::Refusing);
+    pass(570_000).await;
+    table.set(Mood::Well);
+    pass(100_000).await;
+    assert_eq!((calls(node, "count"), node.stats().nodes), ((made + 2, 1), Some(2)));
+    pass(3_000_000).await;
+    assert_eq!(node.stats().nodes, Some(2));
 }

@@ -23,6 +23,7 @@ mod store;
 mod storms;
 mod syncing;
 mod syncs;
+mod thin;
 mod tiers;
 mod told;
 mod trickling;

@@ -131,10 +131,11 @@ async fn what_was_used_on_top_is_charged_where_it_is_told_up_to_one_further_part
 #[tokio::test(start_paused = true)]
 async fn what_is_too_little_to_share_is_paid_in_the_store_whoever_settles_it() {
     let mut scene = Scene::new(3);
-    scene.quota = Quota::token_bucket(2, Rate::new(1, 3_600_000_000).unwrap()).unwrap();
+    scene.quota = Quota::token_bucket(2, Rate::new(1, 10_000_000).unwrap()).unwrap();
     scene.consistency = Consistency::share(&scene.quota, None).unwrap();
     scene.nodes.iter().for_each(Hybrid::count_nodes);
-    pass(5_000_000).await;
+    // The store begins with nothing.
+    pass(30_000_000).await;
     assert!(scene.reserve(0, 1, 1).await.unwrap().allowed);
     assert!(scene.reserve(0, 2, 1).await.unwrap().allowed);
     scene.nodes.push(node(&scene.common, &scene.clock, Settings::default(), 9));
