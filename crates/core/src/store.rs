@@ -87,6 +87,11 @@ pub trait Store: Send + Sync {
         let _ = hears;
     }
 
+    /// Calls that nobody asked for may take so long from here on, where it makes any.
+    fn set_timeout(&self, timeout_us: u64) {
+        let _ = timeout_us;
+    }
+
     /// How many processes share it, if they count each other.
     fn nodes(&self) -> Option<u64> {
         None

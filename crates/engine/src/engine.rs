@@ -155,6 +155,7 @@ impl<S: Store, L: Store> Engine<S, L> {
         }
         if let Some(safety) = &self.safety {
             safety.guards.set_timeout(new.timeout_us);
+            self.store.set_timeout(new.timeout_us);
         }
         self.policy.store(Arc::new(policy));
         if let Some(safety) = &self.safety {

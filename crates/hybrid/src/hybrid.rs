@@ -224,6 +224,10 @@ impl<S: Store + 'static> Store for Hybrid<S> {
         self.local.store.tell(hears);
     }
 
+    fn set_timeout(&self, timeout_us: u64) {
+        self.local.set_patience(timeout_us);
+    }
+
     fn nodes(&self) -> Option<u64> {
         self.members.nodes()
     }

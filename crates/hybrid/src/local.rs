@@ -25,7 +25,7 @@ pub(crate) struct Local<S> {
     pub(crate) clock: Arc<dyn Clock>,
     keys: Keys<Known>,
     /// How long a call of its own may take.
-    pub(crate) patience: Duration,
+    patience_us: AtomicU64,
     pub(crate) calls: Calls,
     chance: AtomicU32,
     /// How many keys were begun with.
@@ -46,7 +46,18 @@ impl<S: Store + 'static> Local<S> {
     pub(crate) fn new(store: S, clock: Arc<dyn Clock>, patience: Duration, chance: u32) -> Self {
         let (keys, calls) = (Keys::new(), Calls::default());
         let (chance, begun) = (AtomicU32::new(chance), AtomicU64::new(0));
-        Self { store, clock, keys, patience, calls, chance, begun }
+        let patience_us = AtomicU64::new(whole_us(patience));
+        Self { store, clock, keys, patience_us, calls, chance, begun }
+    }
+
+    /// How long a call of its own may take that begins now.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_micros(self.patience_us.load(Ordering::Relaxed))
+    }
+
+    /// How long further ones may take.
+    pub(crate) fn set_patience(&self, patience_us: u64) {
+        self.patience_us.store(patience_us, Ordering::Relaxed);
     }
 
     /// Decides a check, if it can be decided here.
@@ -271,7 +282,7 @@ impl<S: Store + 'static> Local<S> {
         let Named { limit, key, quota, consistency } = subject.name.named();
         let (quota, key) = (&consistency.stored(quota), &part_key(consistency, key, part));
         let amendment = [Amendment { limit, quota, key, consistency, change }];
-        let amended = timeout(self.patience, self.store.amend(&amendment)).await;
+        let amended = timeout(self.patience(), self.store.amend(&amendment)).await;
         let amended = amended.map(|amended| amended.into_iter().next());
         self.calls.add(kind_of(&change), matches!(amended, Ok(Some(Ok(_)))));
         match amended.map_err(|_| Ran::Perhaps)? {
@@ -327,6 +338,10 @@ impl<S: Store + 'static> Local<S> {
         let next = |last: u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         self.chance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default()
     }
+}
+
+fn whole_us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// What a call is for.

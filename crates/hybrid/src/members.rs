@@ -88,11 +88,12 @@ impl Members {
         runtime.spawn(async move {
             // Before it can be asked at all, nobody need lose a beat.
             if let Some(local) = local.upgrade() {
-                let _ = timeout(local.patience, local.store.opened()).await;
+                let _ = timeout(local.patience(), local.store.opened()).await;
             }
             while let Some(local) = local.upgrade() {
                 // Whoever hears nothing for long does not serve.
-                let beaten = timeout(local.patience.saturating_mul(2), members.beat(&local)).await;
+                let beaten =
+                    timeout(local.patience().saturating_mul(2), members.beat(&local)).await;
                 local.calls.add(Kind::Count, matches!(beaten, Ok(Ok(()))));
                 // The part changes now, and not when somebody asks for it.
                 let now_us = local.clock.now_us();

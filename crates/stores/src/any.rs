@@ -197,6 +197,16 @@ impl<C: Clock> Store for AnyStore<C> {
         }
     }
 
+    fn set_timeout(&self, timeout_us: u64) {
+        match self {
+            Self::Memory(store) => store.set_timeout(timeout_us),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.set_timeout(timeout_us),
+            #[cfg(feature = "redis")]
+            Self::Shards(store) => store.set_timeout(timeout_us),
+        }
+    }
+
     fn nodes(&self) -> Option<u64> {
         match self {
             Self::Memory(store) => store.nodes(),

@@ -85,6 +85,10 @@ impl<R: Relay> Store for Relayed<R> {
         self.0.to().tell(hears);
     }
 
+    fn set_timeout(&self, timeout_us: u64) {
+        self.0.to().set_timeout(timeout_us);
+    }
+
     fn nodes(&self) -> Option<u64> {
         self.0.nodes()
     }

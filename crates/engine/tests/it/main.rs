@@ -12,6 +12,7 @@ mod alike;
 mod alone;
 mod among;
 mod apart;
+mod behind;
 mod breaker;
 mod brief;
 mod cached;
