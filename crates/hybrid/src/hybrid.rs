@@ -18,6 +18,7 @@ use crate::stats::Stats;
 use crate::stored::{Changed, ToAmend};
 
 mod decide;
+mod owed;
 mod there;
 
 /// A store, and what of it is decided here.

@@ -3,10 +3,12 @@
 
 use smallvec::SmallVec;
 use tollkeeper_core::{
-    Amendment, Change, Check, Consistency, Outcome, Part, Request, Store, StoreError, Ticket,
+    Amendment, Change, Check, Consistency, Outcome, Part, Request, Store, StoreError,
+    Ticket,
 };
 
 use super::Hybrid;
+use super::owed::Owed;
 use crate::share::Place;
 use crate::shares::begun_with;
 use crate::stored::ToDecide;
@@ -41,6 +43,8 @@ impl<S: Store + 'static> Hybrid<S> {
         groups.sort_by_key(|group| !group.is_split);
         let mut told: SmallVec<[Option<Told>; 4]> = SmallVec::from_elem(None, rest.len());
         let (mut now_us, mut is_denied) = (0, false);
+        let is_several = groups.len() > 1;
+        let mut owed = Owed::nothing(&self.local);
         for group in &groups {
             let checks = group.which.iter().map(|nth| rest[*nth].check(is_denied));
             let request = Request::of_parts(checks, ticket)
@@ -52,18 +56,24 @@ impl<S: Store + 'static> Hybrid<S> {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
-                    self.give_back(rest, &told, ticket).await;
+                    owed.give_back().await;
                     return Err(error);
                 }
             };
             now_us = answer.now_us;
             is_denied |= !answer.allowed;
             for (nth, (place, outcome)) in group.which.iter().zip(answer.outcomes()).enumerate() {
-                told[*place] = Some((*outcome, answer.charged_at(nth)));
+                let charged_at_us = answer.charged_at(nth);
+                told[*place] = Some((*outcome, charged_at_us));
+                if is_several && charged_at_us.is_some() {
+                    let check = rest[*place].check(false);
+                    owed.charged(&check, undoing(&check, ticket, charged_at_us));
+                }
             }
         }
-        if is_denied {
-            self.give_back(rest, &told, ticket).await;
+        match is_denied {
+            true => owed.give_back().await,
+            false => owed.keep(),
         }
         let missing = || StoreError::may_have_run("the store told nothing of a limit");
         let told: Option<SmallVec<[Told; 4]>> = told.into_iter().collect();
@@ -115,28 +125,13 @@ impl<S: Store + 'static> Hybrid<S> {
         }
         groups
     }
+}
 
-    /// Gives back what was charged. If that fails, it is lost until it has flown in again.
-    async fn give_back(
-        &self,
-        rest: &[ToDecide<'_>],
-        told: &[Option<Told>],
-        ticket: Option<Ticket>,
-    ) {
-        let reserved = ticket.filter(|ticket| ticket.reserve_for_us.is_some());
-        let mut amendments: SmallVec<[Amendment<'_>; 4]> = SmallVec::new();
-        for (to_decide, told) in rest.iter().zip(told) {
-            let Some((_, charged_at_us @ Some(_))) = *told else { continue };
-            let Check { limit, quota, key, cost, consistency, .. } = to_decide.check(false);
-            let change = match reserved {
-                Some(Ticket { id, .. }) => Change::Settle { id, actual: 0 },
-                None => Change::Refund { units: cost, charged_at_us },
-            };
-            amendments.push(Amendment { limit, quota, key, consistency, change });
-        }
-        if !amendments.is_empty() {
-            let _ = self.local.store.amend(&amendments).await;
-        }
+/// What gives a charge back.
+fn undoing(check: &Check<'_>, ticket: Option<Ticket>, charged_at_us: Option<u64>) -> Change {
+    match ticket.filter(|ticket| ticket.reserve_for_us.is_some()) {
+        Some(Ticket { id, .. }) => Change::Settle { id, actual: 0 },
+        None => Change::Refund { units: check.cost, charged_at_us },
     }
 }
 

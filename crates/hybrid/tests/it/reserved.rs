@@ -362,3 +362,36 @@ async fn what_another_limit_denies_is_given_back_to_the_part() {
     let looked = Filter { key: Some("hot"), limits: Some(&["api"]), split: &["api"] };
     assert_eq!(scene.nodes[0].inspect(looked, 100).await.unwrap().len(), 2);
 }
+
+/// Whoever asked had gone when the second part of the store had not answered yet, and what the first was
+/// charged stood.
+#[tokio::test(start_paused = true)]
+async fn what_one_part_was_charged_is_given_back_if_nobody_waits_for_the_other() {
+    let scene = split(4);
+    let many = Quota::fixed_window(100, 60_000_000).unwrap();
+    let ticket = Ticket { id: 3, reserve_for_us: Some(LIFE_US) };
+    let checks = [Check { cost: 100, ..scene.check() }, Check::new("many", &many, "hot", 1)];
+    let request = Request::new(checks, Some(ticket)).unwrap();
+    scene.table().set_after(1, Mood::Silent);
+    let mut asked = Box::pin(scene.nodes[0].decide_one(&request));
+    tokio::time::timeout(Duration::from_millis(10), &mut asked).await.unwrap_err();
+    scene.table().set_after(usize::MAX / 2, Mood::Well);
+    drop(asked);
+    pass(10_000).await;
+    assert_eq!(scene.settle(0, 3, 100).await, Ok(Amended::Repeated), "it was cancelled");
+    let looked = Filter { key: Some("hot"), limits: Some(&["api"]), split: &["api"] };
+    assert!(scene.nodes[0].inspect(looked, 100).await.unwrap().is_empty(), "it is as new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_here_is_put_back_if_nobody_waits_for_the_store() {
+    let scene = shared(slow_bucket(), 4);
+    rest().await;
+    let many = Quota::fixed_window(100, 60_000_000).unwrap();
+    let checks = [Check { cost: 100, ..scene.check() }, Check::new("many", &many, "hot", 1)];
+    let request = Request::new(checks, None).unwrap();
+    scene.table().set(Mood::Silent);
+    let asked = scene.nodes[0].decide_one(&request);
+    tokio::time::timeout(Duration::from_millis(10), asked).await.unwrap_err();
+    assert_eq!(scene.left(0).await, 250);
+}
