@@ -60,6 +60,17 @@ impl<S: Store + 'static> Local<S> {
         self.patience_us.store(patience_us, Ordering::Relaxed);
     }
 
+    /// Which server a key lies on: who asks for it watches that one.
+    pub(crate) fn home(&self, key: &str) -> usize {
+        self.store.part(key).shard
+    }
+
+    /// Whether a part of a key lies on the server of the whole.
+    fn is_home(&self, subject: &Subject, part: u8) -> bool {
+        let Named { key, consistency, .. } = subject.name.named();
+        self.home(&part_key(consistency, key, part)) == self.home(key)
+    }
+
     /// Decides a check, if it can be decided here.
     #[inline]
     pub(crate) fn take(self: &Arc<Self>, check: &Check<'_>, now_us: u64) -> Taken {
@@ -242,7 +253,7 @@ impl<S: Store + 'static> Local<S> {
                     known.plan.failed(ran == Ran::Perhaps, Some(&change.1), now_us, chance);
                 }
             }
-            known.has_news = drawn.is_err();
+            known.has_news = drawn.is_err() && self.is_home(&subject, change.0);
             known.answered.notify_waiters();
             let is_new = !std::mem::replace(&mut known.is_kept, true);
             is_new.then_some(known.plan.period_us())
@@ -263,7 +274,7 @@ impl<S: Store + 'static> Local<S> {
         let (told, next) = tokio::join!(tell, look);
         let (now_us, chance) = (self.clock.now_us(), self.chance());
         self.find(subject, |known| {
-            known.has_news = told.is_err();
+            known.has_news = told.is_err() && self.is_home(subject, report.part);
             match (told, &mut known.plan) {
                 (Ok(told), Plan::Sync(synced, terms)) => {
                     let next = next.map(|next| next.drawn);
@@ -282,7 +293,11 @@ impl<S: Store + 'static> Local<S> {
         let Named { limit, key, quota, consistency } = subject.name.named();
         let (quota, key) = (&consistency.stored(quota), &part_key(consistency, key, part));
         let amendment = [Amendment { limit, quota, key, consistency, change }];
-        let amended = timeout(self.patience(), self.store.amend(&amendment)).await;
+        let patience = match self.is_home(subject, part) {
+            true => self.patience(),
+            false => elsewhere(self.patience()),
+        };
+        let amended = timeout(patience, self.store.amend(&amendment)).await;
         let amended = amended.map(|amended| amended.into_iter().next());
         self.calls.add(kind_of(&change), matches!(amended, Ok(Some(Ok(_)))));
         match amended.map_err(|_| Ran::Perhaps)? {
@@ -338,6 +353,12 @@ impl<S: Store + 'static> Local<S> {
         let next = |last: u32| Some(last.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         self.chance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default()
     }
+}
+
+/// How long a server may take that nobody watches who waits for it: so long that he hears of it before
+/// he takes it for the silence of the one that he watches.
+pub(crate) fn elsewhere(patience: Duration) -> Duration {
+    patience - patience / 8
 }
 
 fn whole_us(time: Duration) -> u64 {

@@ -20,7 +20,7 @@ use crate::stats::Kind;
 
 /// The permits of processes. No rule can be called so.
 const LIMIT: &str = "(nodes)";
-const KEY: &str = "nodes";
+pub(crate) const KEY: &str = "nodes";
 
 /// What the store keeps the most by that there were. It lies beside the permits.
 const NOTE: &str = "(most nodes)";

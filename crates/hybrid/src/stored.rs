@@ -27,6 +27,11 @@ impl<'a> ToDecide<'a> {
         Self { check: *check, quota, key: part_key(check.consistency, check.key, part) }
     }
 
+    /// The key that the request is for, whichever part is asked.
+    pub(crate) fn whole_key(&self) -> &'a str {
+        self.check.key
+    }
+
     pub(crate) fn check(&self, only_look: bool) -> Check<'_> {
         let cost = if only_look { 0 } else { self.check.cost };
         Check { quota: &self.quota, key: &self.key, cost, ..self.check }

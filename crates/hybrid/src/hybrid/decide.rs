@@ -8,6 +8,7 @@ use tollkeeper_core::{
 use super::Hybrid;
 use super::there::There;
 use crate::known::{Decided, Taken};
+use crate::members;
 use crate::plan::Spent;
 use crate::share::{Place, Standing};
 use crate::stored::ToDecide;
@@ -81,7 +82,11 @@ impl<S: Store + 'static> Hybrid<S> {
             Place::Serves(standing) => standing,
             Place::Store { .. } => return Taken::Store,
             Place::Waits { us } => return Taken::Decided(nothing_yet(check, Some(us))),
-            Place::Lost => return Taken::Lost { is_news: true },
+            // Of the server that counts, not of whichever the key lies on.
+            Place::Lost => {
+                let is_news = self.local.home(check.key) == self.local.home(members::KEY);
+                return Taken::Lost { is_news };
+            }
         };
         match self.shares.take(check, ticket, standing, now_us) {
             Ok(Some(outcome)) => {

@@ -2,13 +2,15 @@
 //! asked one after the other, and what was charged is given back if one of them denies.
 
 use smallvec::SmallVec;
+use tokio::time::timeout;
 use tollkeeper_core::{
-    Amendment, Change, Check, Consistency, Outcome, Part, Request, Store, StoreError,
+    Amendment, Answer, Change, Check, Consistency, Outcome, Part, Request, Store, StoreError,
     Ticket,
 };
 
 use super::Hybrid;
 use super::owed::Owed;
+use crate::local::elsewhere;
 use crate::share::Place;
 use crate::shares::begun_with;
 use crate::stored::ToDecide;
@@ -43,6 +45,8 @@ impl<S: Store + 'static> Hybrid<S> {
         groups.sort_by_key(|group| !group.is_split);
         let mut told: SmallVec<[Option<Told>; 4]> = SmallVec::from_elem(None, rest.len());
         let (mut now_us, mut is_denied) = (0, false);
+        // Where the whole key lies: whoever waits watches that server.
+        let home = rest.first().map_or(0, |one| self.local.home(one.whole_key()));
         let is_several = groups.len() > 1;
         let mut owed = Owed::nothing(&self.local);
         for group in &groups {
@@ -50,7 +54,10 @@ impl<S: Store + 'static> Hybrid<S> {
             let request = Request::of_parts(checks, ticket)
                 .map_err(|error| StoreError::did_not_run(error.to_string()));
             let answer = match request {
-                Ok(request) => self.local.store.decide_one(&request).await,
+                Ok(request) if group.part.shard == home => {
+                    self.local.store.decide_one(&request).await
+                }
+                Ok(request) => self.decide_elsewhere(&request).await,
                 Err(error) => Err(error),
             };
             let answer = match answer {
@@ -124,6 +131,17 @@ impl<S: Store + 'static> Hybrid<S> {
             }
         }
         groups
+    }
+
+    /// Asks another server than the one that whoever waits watches: that is not to be blamed, also if
+    /// this one says nothing.
+    async fn decide_elsewhere(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+        let patience = elsewhere(self.local.patience());
+        match timeout(patience, self.local.store.decide_one(request)).await {
+            Ok(Err(error)) => Err(StoreError::undecided_here(error.to_string())),
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::undecided_here("another server gave no answer")),
+        }
     }
 }
 

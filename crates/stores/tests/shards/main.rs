@@ -11,6 +11,7 @@
 mod chaos;
 mod client;
 mod conforms;
+mod counting;
 mod crowd;
 #[path = "../../../redis/tests/kit/workers.rs"]
 mod workers;
