@@ -11,6 +11,9 @@ const AMPLE: Duration = Duration::from_secs(5);
 /// So much that all of it is used, and so slow that nothing flows in meanwhile.
 const PER_DAY: u64 = 1000;
 
+/// Enough to spend all of it, a hundred requests at a time.
+const ROUNDS: u64 = 2 * PER_DAY / 100;
+
 async fn limiter(server: &RedisServer, limit: Limit) -> Tollkeeper {
     let limiter =
         Tollkeeper::redis(&server.url()).limit("api", limit).nodes(2).timeout(AMPLE).build();
@@ -34,14 +37,16 @@ async fn a_limit_that_two_limiters_lease_is_kept_with_few_calls() {
     let server = RedisServer::start("redis-server", &[]).unwrap();
     let limit = Limit::per_day(PER_DAY).lease();
     let (one, other) = (limiter(&server, limit.clone()).await, limiter(&server, limit).await);
-    // It is drawn bit by bit: a quarter of it is out at most, and who gets little waits for the other.
+    // It is drawn bit by bit, in a few calls that are then saved up for half an hour: a quarter of it is out at
+    // most, of which one has half, and the other half of what is left. How much more there is goes by
+    // how their calls meet.
     let (mut admitted, mut elsewhere) = (0, 0);
-    while admitted <= PER_DAY / 2 {
+    for _ in 0..ROUNDS {
         let (more, leased) = ask(&[&one, &other], Source::Lease, 100).await;
         admitted += more;
         elsewhere += 100 - leased;
     }
-    assert!(admitted <= PER_DAY, "{admitted} of {PER_DAY}");
+    assert!((PER_DAY / 6..=PER_DAY).contains(&admitted), "{admitted} of {PER_DAY}");
     assert!(elsewhere <= 20, "{elsewhere} not by units that were taken before");
     let (_, asked) = ask(&[&one, &other], Source::Store, 100).await;
     assert_eq!(asked, 0, "who is denied costs the server nothing either");
