@@ -2,10 +2,10 @@
 //! no more than it, and hardly less.
 //!
 //! The upper bound holds by how leases are made, however slow the machine is: it is exact, for every
-//! interval, of which a request was decided in those that hold both its question and its answer. The lower one is of stretches. One in which the machine stood still for long can miss it,
-//! since units that a stalled process holds end unspent; so there may be several, of which one has to
-//! reach it. What a stall costs is little: a process holds a quarter second's worth of its quarter of
-//! the limit, and what flows in meanwhile is kept by the server, which has room for seconds of it.
+//! interval, of which a request was decided in those that hold both its question and its answer. The lower one is of stretches, all but one of which have to reach it: units that a stalled process holds end
+//! unspent. What a stall costs is little: a process holds a quarter second's worth of its quarter of
+//! the limit, and what flows in meanwhile is kept by the server, which has room for seconds of it. For how
+//! long the machine itself stood still is measured beside, and not asked for.
 
 #![allow(clippy::disallowed_methods, reason = "what flows in depends on real time")]
 
@@ -30,8 +30,11 @@ const SERVICES: u64 = 4;
 const TIMES_THE_LIMIT: u64 = 10;
 
 /// Long enough that what they hold when it begins and when it ends does not matter.
-const STRETCH: Duration = Duration::from_secs(6);
+const STRETCH: Duration = Duration::from_secs(4);
 const STRETCHES: usize = 4;
+
+/// How late the machine may be without standing still.
+const PUNCTUAL: Duration = Duration::from_millis(10);
 
 /// Units that were asked for, and those that were admitted.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +42,8 @@ struct Units {
     asked: u64,
     /// For each request when it was asked and when it was told, since the test began.
     admitted: Vec<(Duration, Duration)>,
+    /// For how long the machine stood still meanwhile.
+    stalled: Duration,
 }
 
 impl Units {
@@ -90,13 +95,28 @@ fn ask(service: &Service, time: Duration, first: Instant) -> Units {
     units
 }
 
+/// For how long the machine stands still, of so long.
+fn stalled(time: Duration) -> Duration {
+    let (begun, mut stalled) = (Instant::now(), Duration::ZERO);
+    while begun.elapsed() < time {
+        let at = Instant::now();
+        pass(Duration::from_millis(1));
+        let late = at.elapsed();
+        stalled += if late > PUNCTUAL { late } else { Duration::ZERO };
+    }
+    stalled
+}
+
 fn ask_all(services: &[Service], time: Duration, first: Instant) -> Units {
-    let each: Vec<Units> = thread::scope(|scope| {
+    let (stalled, each): (Duration, Vec<Units>) = thread::scope(|scope| {
+        let watching = scope.spawn(move || stalled(time));
         let asking = services.iter().map(|service| scope.spawn(move || ask(service, time, first)));
-        asking.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap()).collect()
+        let asking = asking.collect::<Vec<_>>().into_iter().map(|one| one.join().unwrap());
+        let each = asking.collect();
+        (watching.join().unwrap(), each)
     });
     let asked = each.iter().map(|one| one.asked).sum();
-    Units { asked, admitted: each.into_iter().flat_map(|one| one.admitted).collect() }
+    Units { asked, admitted: each.into_iter().flat_map(|one| one.admitted).collect(), stalled }
 }
 
 #[test]
@@ -116,16 +136,20 @@ rules:
     let mut admitted = ask_all(&services, Duration::from_secs(2), begun).admitted;
     assert!(admitted.len() as u64 * COST > AT_ONCE / 2, "{} requests", admitted.len());
     let mut stretches = Vec::new();
-    let reached = (0..STRETCHES).any(|_| {
+    let reached = (0..STRETCHES).filter(|_| {
         let stretch = Instant::now();
         let units = ask_all(&services, STRETCH, begun);
-        let allowed = flows_in(stretch.elapsed());
+        let allowed = flows_in(stretch.elapsed().saturating_sub(units.stalled));
         admitted.extend(&units.admitted);
         let (asked, used) = (units.asked, units.admitted());
         println!("{asked} asked, {used} admitted in {:?}, of {allowed}", stretch.elapsed());
         stretches.push((asked, used, allowed));
         asked >= 9 * allowed && used * 100 >= allowed * 97
     });
+    let reached = reached.count();
     assert_never_over(admitted);
-    assert!(reached, "units asked for and admitted, and what was allowed: {stretches:?}");
+    assert!(
+        reached + 1 >= STRETCHES,
+        "units asked for and admitted, and what was allowed: {stretches:?}"
+    );
 }
