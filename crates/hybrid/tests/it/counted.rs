@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::advance;
-use tollkeeper_core::{Check, Consistency, Filter, Quota, Rate, Store};
+use tollkeeper_core::{Check, Clock, Consistency, Filter, Quota, Rate, Store};
 use tollkeeper_hybrid::Hybrid;
 use tollkeeper_testkit::faulty::Mood;
 
@@ -29,30 +29,49 @@ async fn pass(us: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_drawn_and_given_back() {
-    let mut scene = Scene::new(1);
-    // Of a bucket nothing would come back: as much has flown in since.
-    scene.quota = Quota::fixed_window(100 * PER_SECOND, 100_000_000).unwrap();
-    scene.consistency = Consistency::lease(&scene.quota, 1, None).unwrap();
-    let node = &scene.nodes[0];
-    assert_eq!(keys(node), [0; 3]);
-    // One that is not busy is the store's.
-    scene.ask(0, Check { key: "cold", ..scene.check() }).await.unwrap();
-    assert_eq!((keys(node), calls(node, "draw")), ([0; 3], (0, 0)));
-    let asked = scene.table().calls();
-    scene.flood(PER_SECOND / 2, 1).await;
-    assert_eq!(keys(node), [1, 0, 0]);
-    let (drawn, failed) = calls(node, "draw");
-    let asked = u64::try_from(scene.table().calls() - asked).unwrap();
-    assert!(drawn > 1 && drawn <= asked && failed == 0, "{drawn} draws of {asked} calls");
-    // What was just drawn lives for so long that it is found when nobody comes.
-    while calls(node, "draw").0 == drawn {
-        scene.ask(0, scene.check()).await.unwrap();
-        advance(Duration::from_millis(2)).await;
+    let rate = Rate::new(PER_SECOND / 10, 1_000_000).unwrap();
+    for quota in [
+        Quota::fixed_window(100 * PER_SECOND, 100_000_000).unwrap(),
+        Quota::token_bucket(100 * PER_SECOND, rate).unwrap(),
+    ] {
+        let mut scene = Scene::new(1);
+        scene.quota = quota;
+        scene.consistency = Consistency::lease(&scene.quota, 1, Some(100_000)).unwrap();
+        let node = &scene.nodes[0];
+        assert_eq!(keys(node), [0; 3]);
+        // One that is not busy is the store's.
+        scene.ask(0, Check { key: "cold", ..scene.check() }).await.unwrap();
+        assert_eq!((keys(node), calls(node, "draw")), ([0; 3], (0, 0)));
+        let asked = scene.table().calls();
+        // So long that there are calls to spare.
+        scene.flood(PER_SECOND, 5).await;
+        assert_eq!(keys(node), [1, 0, 0]);
+        let (drawn, failed) = calls(node, "draw");
+        let asked = u64::try_from(scene.table().calls() - asked).unwrap();
+        assert!(drawn > 1 && drawn <= asked && failed == 0, "{drawn} draws of {asked} calls");
+        // What was just drawn lives for so long that it is found when nobody comes.
+        while calls(node, "draw").0 == drawn {
+            scene.ask(0, scene.check()).await.unwrap();
+            advance(Duration::from_millis(2)).await;
+        }
+        let held = scene.ask(0, scene.check()).await.unwrap().outcomes()[0].remaining;
+        let (left, begun_us) = (store_left(&scene).await, scene.clock.now_us());
+        pass(5_000_000).await;
+        assert_eq!((keys(node), calls(node, "give_back")), ([0; 3], (1, 0)));
+        assert_eq!((calls(node, "report"), calls(node, "count")), ((0, 0), (0, 0)));
+        assert_eq!(node.stats().nodes, None, "nobody counts");
+        // It came back whole, beside what has flown in.
+        let flown_us = if quota.bucket().is_some() { scene.clock.now_us() - begun_us } else { 0 };
+        let more = store_left(&scene).await - left;
+        let expected = held + flown_us * (PER_SECOND / 10) / 1_000_000;
+        assert!(more.abs_diff(expected) <= 1 && held > 9, "{more} of {held}, {expected}");
     }
-    pass(10_000_000).await;
-    assert_eq!((keys(node), calls(node, "give_back")), ([0; 3], (1, 0)));
-    assert_eq!((calls(node, "report"), calls(node, "count")), ((0, 0), (0, 0)));
-    assert_eq!(node.stats().nodes, None, "nobody counts");
+}
+
+/// What the store has left of the key, whoever holds the rest.
+async fn store_left(scene: &Scene) -> u64 {
+    let exact = Check { consistency: Consistency::Exact, cost: 0, ..scene.check() };
+    scene.ask(0, exact).await.unwrap().outcomes()[0].remaining
 }
 
 #[tokio::test(start_paused = true)]
