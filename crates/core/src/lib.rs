@@ -43,4 +43,6 @@ pub use store::{
     About, Amended, Amendment, Change, Drawn, Entry, Filter, Hears, Ran, Settled, Store,
     StoreError, WhenFull, drawn, split_key,
 };
-pub use text::{ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us};
+pub use text::{
+    ShortLimit, ShortLimitError, TextError, format_duration, parse_duration_us, whole_us,
+};

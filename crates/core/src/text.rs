@@ -2,6 +2,7 @@
 //! `100/min burst 20`. Everything is read exactly or refused; nothing is rounded.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::quota::{LeakMode, Quota, QuotaError};
@@ -82,6 +83,12 @@ pub fn parse_duration_us(text: &str) -> Result<u64, TextError> {
         return scale(seconds, 1_000_000).map_err(fail);
     }
     duration(trimmed).map_err(fail)
+}
+
+/// A duration in whole microseconds, or as many as there can be.
+#[must_use]
+pub fn whole_us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Writes whole microseconds in the largest unit that divides them: `90s` is `90s`, `60s` is `1m`.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
+use tollkeeper_core::whole_us;
 
 /// Time that only moves forward, and a way to wait for it.
 pub trait Timer: Debug + Send + Sync {
@@ -40,7 +41,7 @@ impl Default for SystemTimer {
 
 impl Timer for SystemTimer {
     fn now_us(&self) -> u64 {
-        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+        whole_us(self.origin.elapsed())
     }
 
     fn at(&self, at_us: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollkeeper_core::{
-    Amended, Amendment, Change, Check, Clock, Consistency, Filter, Lend, Lent, Ran, Store,
+    Amended, Amendment, Change, Check, Clock, Consistency, Filter, Lend, Lent, Ran, Store, whole_us,
 };
 
 use crate::keys::{Keys, Name, Named};
@@ -359,10 +359,6 @@ impl<S: Store + 'static> Local<S> {
 /// he takes it for the silence of the one that he watches.
 pub(crate) fn elsewhere(patience: Duration) -> Duration {
     patience - patience / 8
-}
-
-fn whole_us(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// What a call is for.

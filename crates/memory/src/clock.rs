@@ -11,9 +11,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tollkeeper_core::Clock;
+use tollkeeper_core::{Clock, whole_us};
 
-use tied::{Source, Tied, whole_us};
+use tied::{Source, Tied};
 
 mod tied;
 mod versioned;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollkeeper_core::{Clock, Colocate, Quota, WhenFull};
+use tollkeeper_core::{Clock, Colocate, Quota, WhenFull, whole_us};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::{
     ClientIp, Match, Networks, OnFailure, Policy, Rule, RuleError, SettingError, StoreSettings,
@@ -102,7 +102,7 @@ impl Builder {
     /// How long a decision may wait for a server; 20 ms where nothing is said. Then, and while the
     /// server is known to be down, it is decided as [`on_failure`](Self::on_failure) says.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout_us = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+        self.settings.timeout_us = whole_us(timeout);
         self
     }
 
@@ -141,7 +141,7 @@ impl Builder {
     /// said. Nobody is denied for it who would have been admitted, unless another process gives something back and
     /// cannot tell. Zero turns it off.
     pub fn denied_cache(mut self, most: Duration) -> Self {
-        self.settings.denied_cache_us = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+        self.settings.denied_cache_us = whole_us(most);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollkeeper_core::{Amended, Clock, Store};
+use tollkeeper_core::{Amended, Clock, Store, whole_us};
 use tollkeeper_engine::{Ask, Handle, Target};
 use tollkeeper_memory::SystemClock;
 use tollkeeper_policy::{Advice, Policy, PolicyErrors, StoreSettings};
@@ -190,8 +190,7 @@ impl Tollkeeper {
         cost: u64,
         ttl: Duration,
     ) -> Result<Decision, Error> {
-        let ttl_us = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
-        self.engine.reserve(ask(rule, key, cost), Some(ttl_us)).await.map(Decision::new)
+        self.engine.reserve(ask(rule, key, cost), Some(whole_us(ttl))).await.map(Decision::new)
     }
 
     /// [`reserve`](Self::reserve) for ten minutes, held by a guard: what a handler needs whose cost

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use tollkeeper_core::{Amended, Amendment, Answer, Check, ManualClock, Request, Store};
 use tollkeeper_core::{StoreError, Ticket};
-use tollkeeper_engine::{Ask, Engine, ManualTimer, Target};
+use tollkeeper_engine::{Ask, Engine, ManualTimer, Target, Verdict};
 use tollkeeper_memory::{MemoryStore, Settings};
 use tollkeeper_policy::Policy;
-use tollkeeper_testkit::faulty::Mood;
+use tollkeeper_testkit::faulty::{FaultyStore, Mood};
 use tollkeeper_testkit::relay::{Relay, Relayed};
 
 use crate::kit::{Bench, Memory, now, ready};
@@ -24,18 +24,23 @@ fn left<S: Store>(engine: &Engine<S, Memory>) -> u64 {
     ready(engine.check(ask)).unwrap().decision().remaining
 }
 
+/// Lets the store give a permit and say nothing; what its caller is told at his deadline.
+fn told_too_late(engine: &Engine<FaultyStore<Memory>, Memory>, timer: &ManualTimer) -> Verdict {
+    engine.store().set(Mood::RanSilent);
+    let ask = Ask { target: Target::Rule("few"), key: Some("alice"), cost: 1 };
+    let mut checking = Box::pin(engine.check(ask));
+    assert!(now(checking.as_mut()).is_none());
+    timer.advance(20_000);
+    now(checking.as_mut()).unwrap().unwrap()
+}
+
 /// Such a permit was held by nobody for an hour.
 #[test]
 fn a_permit_that_was_taken_too_late_is_given_back_to_the_store_alone() {
     for (on_failure, allowed) in [("static", true), ("open", true), ("closed", false)] {
         let Bench { engine, timer, .. } = Bench::new(&policy(on_failure));
         let engine = Arc::new(engine);
-        engine.store().set(Mood::RanSilent);
-        let ask = Ask { target: Target::Rule("few"), key: Some("alice"), cost: 1 };
-        let mut checking = Box::pin(engine.check(ask));
-        assert!(now(checking.as_mut()).is_none());
-        timer.advance(20_000);
-        let verdict = now(checking.as_mut()).unwrap().unwrap();
+        let verdict = told_too_late(&engine, &timer);
         assert_eq!(verdict.allowed(), allowed);
         engine.store().set(Mood::Well);
         assert_eq!(left(&engine), 1, "{on_failure}");
@@ -68,12 +73,7 @@ fn it_is_given_back_when_the_store_is_there_again_or_has_ended() {
     for away_s in [1, 60, 3600, 5000] {
         let Bench { engine, timer, .. } = Bench::new(&policy("static"));
         let engine = Arc::new(engine);
-        engine.store().set(Mood::RanSilent);
-        let ask = Ask { target: Target::Rule("few"), key: Some("alice"), cost: 1 };
-        let mut checking = Box::pin(engine.check(ask));
-        assert!(now(checking.as_mut()).is_none());
-        timer.advance(20_000);
-        let verdict = now(checking.as_mut()).unwrap().unwrap();
+        let verdict = told_too_late(&engine, &timer);
         engine.store().set(Mood::Unreached);
         let mut repaying = pin!(engine.repaying(&verdict).unwrap());
         let mut tried_s = 0;

@@ -13,6 +13,8 @@ use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tollkeeper_core::whole_us;
+
 use super::versioned::Versioned;
 
 /// How long ticks are trusted before they are tied to the system's clock again.
@@ -207,10 +209,6 @@ impl Measured {
         self.from = now;
         self.rate
     }
-}
-
-pub(super) fn whole_us(duration: Duration) -> u64 {
-    duration.as_secs() * 1_000_000 + u64::from(duration.subsec_micros())
 }
 
 #[cfg(test)]

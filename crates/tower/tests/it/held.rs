@@ -183,6 +183,13 @@ struct Busy {
     goes: Notify,
 }
 
+impl Busy {
+    fn new(memory: Memory) -> Self {
+        let [under_way, most] = [(); 2].map(|()| AtomicUsize::new(0));
+        Self { memory, under_way, most, goes: Notify::new() }
+    }
+}
+
 impl Relay for Busy {
     type To = Memory;
 
@@ -203,12 +210,7 @@ impl Relay for Busy {
 /// their permits were held for an hour.
 #[tokio::test]
 async fn a_thousand_permits_are_given_back_by_turns() {
-    let engine = engine(1000, |memory| Busy {
-        memory,
-        under_way: AtomicUsize::new(0),
-        most: AtomicUsize::new(0),
-        goes: Notify::new(),
-    });
+    let engine = engine(1000, Busy::new);
     let layer = RateLimitLayer::new(Arc::clone(&engine));
     let answers = join_all((0..1000).map(|_| answer(&layer))).await;
     assert_eq!(free(&engine).await, 0);
@@ -224,12 +226,7 @@ async fn a_thousand_permits_are_given_back_by_turns() {
 /// An engine whose store stood still kept others in the same process from giving anything back.
 #[tokio::test]
 async fn one_engine_does_not_wait_for_what_another_gives_back() {
-    let busy = engine(100, |memory| Busy {
-        memory,
-        under_way: AtomicUsize::new(0),
-        most: AtomicUsize::new(0),
-        goes: Notify::new(),
-    });
+    let busy = engine(100, Busy::new);
     let layer = RateLimitLayer::new(Arc::clone(&busy));
     drop(join_all((0..100).map(|_| answer(&layer))).await);
     settle().await;
